@@ -64,8 +64,8 @@ type networkOptions struct {
 	readOnly bool
 	tracking bool
 	joinable func(host string) bool // nil: see trustedHosts
-	// spread limits the random pause between the loss of a connection and the search for a server: otherwise all clients
-	// of a failed server would reconnect at the same moment.
+	// spread limits the random pause between the loss of a connection and the search for a server: otherwise all
+	// clients of a failed server would reconnect at the same moment.
 	spread time.Duration
 }
 
@@ -249,9 +249,9 @@ func WithCompressionProvider(p CompressionProvider) Option {
 
 // WithDecompressedLimit limits how many bytes of decompressed data one call returns: a read of one node, or a
 // [Client.MultiRead], in total over its nodes. In a MultiRead only the read that exceeds the rest of the limit fails,
-// with ErrDecompressedTooLarge; later reads whose data are small enough succeed. Walk, in package tree, decompresses one
-// node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at the limit. Another
-// [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
+// with ErrDecompressedTooLarge; later reads whose data are small enough succeed. Walk, in package tree, decompresses
+// one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at the limit.
+// Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {
 	return checkedOption(bytes > 0, func(o *options) { o.decompressedLimit = bytes },
 		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
@@ -291,10 +291,10 @@ func WithDialer(dial Dialer) Option {
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
 }
 
-// WithReadOnly lets the client use servers that have lost their quorum. They serve reads, whose data may be old, but not
-// older than what this client has seen. On such a server writes fail with [ErrNotReadOnly], a recipe cannot join a line,
-// and nothing can be held (see [Session.WaitQuorum]). The client continues to search for a server with a quorum. See
-// [ReadOnly]. Default: off.
+// WithReadOnly lets the client use servers that have lost their quorum. They serve reads, whose data may be old, but
+// not older than what this client has seen. On such a server writes fail with [ErrNotReadOnly], a recipe cannot join a
+// line, and nothing can be held (see [Session.WaitQuorum]). The client continues to search for a server with a quorum.
+// See [ReadOnly]. Default: off.
 //
 // The servers must allow it: by the system property readonlymode.enabled and, in 3.8, by
 // localSessionsEnabled=true in their configuration, because a session that a server opens without a quorum is
@@ -326,17 +326,17 @@ func WithStaleServerBound(d time.Duration) Option {
 }
 
 // WithServerTick sets the servers' tickTime: twice in a tick a member reports to its leader which sessions have sent
-// requests. Default 2 s, ZooKeeper's default, or more if the server grants a longer session timeout than requested. With
-// a tick of 2 s holds are possible from a session timeout of 2 s on. Shorter timeouts need this option, because a client
-// cannot find out that the tick is shorter. Never give less than the servers' tickTime.
+// requests. Default 2 s, ZooKeeper's default, or more if the server grants a longer session timeout than requested.
+// With a tick of 2 s holds are possible from a session timeout of 2 s on. Shorter timeouts need this option, because a
+// client cannot find out that the tick is shorter. Never give less than the servers' tickTime.
 func WithServerTick(d time.Duration) Option {
 	return positiveDuration(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
 }
 
 // WithSafetyMargin sets by how much the time for which a hold is valid is shortened. The margin covers delays of this
-// process's goroutines, and clocks that run at different rates. It is also the time in which the work under the hold can
-// stop before the servers can grant the lock to another client. (After a loss the client itself closes the session, see
-// [WithFenceGrace].) 0 means no margin.
+// process's goroutines, and clocks that run at different rates. It is also the time in which the work under the hold
+// can stop before the servers can grant the lock to another client. (After a loss the client itself closes the session,
+// see [WithFenceGrace].) 0 means no margin.
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s.
 func WithSafetyMargin(d time.Duration) Option {
@@ -351,8 +351,8 @@ func WithSafetyMargin(d time.Duration) Option {
 // locks can stop before that. There is no connection during the pause. 0 means no pause.
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s. After a session that a server has reported
-// expired the default is a quarter of that (or the margin of [WithSafetyMargin], if given), since other clients have had
-// the locks for a while. WithSafetyMargin sets the time that the work has if the servers expire the session first.
+// expired the default is a quarter of that (or the margin of [WithSafetyMargin], if given), since other clients have
+// had the locks for a while. WithSafetyMargin sets the time that the work has if the servers expire the session first.
 func WithFenceGrace(d time.Duration) Option {
 	return checkedOption(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
 		"0 or more", d)

@@ -27,11 +27,11 @@ func WithAuth(scheme string, auth []byte) Option {
 	}, "WithAuth", "%s", why)
 }
 
-// WithSASL makes every connection log in by SASL before anything else, also before the client presents the
-// credentials of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next
-// attempt follows after a random pause, which from attempt to attempt grows to 5 s on average. Until then the client is
-// not connected, and callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl",
-// see [SASLIdentity]. Default: no login.
+// WithSASL makes every connection log in by SASL before anything else, also before the client presents the credentials
+// of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next attempt follows after a
+// random pause, which from attempt to attempt grows to 5 s on average. Until then the client is not connected, and
+// callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
+// [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
 	// Name is the user's code, and may block: it is called here, and not during a login.
 	return checkedOption(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
@@ -123,8 +123,8 @@ func WithDefaultACL(acl ...ACL) Option {
 // well get none. If the client does not prove self, it has no access to the nodes that it creates: ErrNoAuth.
 //
 // ACLs cannot protect contenders from each other completely. The parent's ACL decides whether a node may be deleted: an
-// identity that can delete its own node in the line can delete the nodes of all others. A hold is lost when the event of
-// such a deletion arrives: its context ends with ErrNodeDeleted. Contenders that must not be able to do this to each
+// identity that can delete its own node in the line can delete the nodes of all others. A hold is lost when the event
+// of such a deletion arrives: its context ends with ErrNodeDeleted. Contenders that must not be able to do this to each
 // other cannot share a lock.
 //
 // [WithDefaultACL] and [WithACLProvider] also set this; the last of the three counts.

@@ -143,9 +143,9 @@ func (c *Client) awaitSession(ctx context.Context, failIfRefused bool) (*Session
 }
 
 // SessionSoon is like [Client.Session], but does not wait for ever: one try waits for a session at most for the
-// connection timeout ([WithConnectionTimeout]), and the retry policy decides whether another try follows. After the last
-// try the error is ErrNotConnected. While every server refuses the client's credentials, a try fails with ErrAuthFailed
-// immediately. For authors of recipes.
+// connection timeout ([WithConnectionTimeout]), and the retry policy decides whether another try follows. After the
+// last try the error is ErrNotConnected. While every server refuses the client's credentials, a try fails with
+// ErrAuthFailed immediately. For authors of recipes.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if c.isZeroValue() {
 		return nil, ErrNoClient
@@ -197,8 +197,8 @@ func (c *Client) sessionOfEpoch(e *sessionEpoch) (s *Session, changed <-chan str
 // ErrClosed.
 //
 // InSession returns when f has returned. If the session is alive then, it returns f's error. If the session has ended,
-// it returns an error that matches ErrSessionLost (ErrClosed if the client was closed), whatever f returned: the servers
-// have deleted the ephemeral nodes of f, or will do so soon.
+// it returns an error that matches ErrSessionLost (ErrClosed if the client was closed), whatever f returned: the
+// servers have deleted the ephemeral nodes of f, or will do so soon.
 //
 // If ctx ends first, f has to delete its nodes itself, with another context: its ephemeral nodes stay as long as the
 // session.

@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// sessionEpoch is one ZooKeeper session of a client. At any time one epoch of the client is the current one; the manager
-// replaces it when its session is lost.
+// sessionEpoch is one ZooKeeper session of a client. At any time one epoch of the client is the current one; the
+// manager replaces it when its session is lost.
 type sessionEpoch struct {
 	number      int64
 	core        *clientBase
@@ -53,8 +53,8 @@ func (e *sessionEpoch) changeState(f func()) {
 }
 
 // isConnected reports whether the session has a connection to a member with a quorum. The epoch records the loss of a
-// connection before it ends the holds, and before the loss is announced: so code that runs at the end of a hold does not
-// find the client connected.
+// connection before it ends the holds, and before the loss is announced: so code that runs at the end of a hold does
+// not find the client connected.
 func (e *sessionEpoch) isConnected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,8 +208,8 @@ func (c *clientBase) nextConnection() <-chan struct{} {
 //
 //  1. A connection begins; its event is queued for the manager.
 //  2. The connection is lost. An operation fails, and waits for the channel of nextConnection.
-//  3. The manager handles the event of step 1 and closes the channel. The operation is repeated without a connection, and
-//     then waits as long as the retry policy says, even if there is a connection sooner.
+//  3. The manager handles the event of step 1 and closes the channel. The operation is repeated without a connection,
+//     and then waits as long as the retry policy says, even if there is a connection sooner.
 //
 // With the check, an operation of step 2 that comes between the check and Fire blocks on mu, and gets the next channel.
 func (c *clientBase) signalConnection(session *wire.Session) {

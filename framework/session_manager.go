@@ -63,7 +63,8 @@ func (m *sessionManager) run() {
 func (m *sessionManager) stop() { m.inbox.Put(func() { m.stopped = true }) }
 
 // applyInput passes an input to the state machine and carries out the effects. server is the server of the event, and
-// why the reason for a loss; both are for reports. fences are the sessions to close before the next session is announced.
+// why the reason for a loss; both are for reports. fences are the sessions to close before the next session is
+// announced.
 func (m *sessionManager) applyInput(in machineInput, server string, why error, fences []wire.Fence) {
 	var todo []machineEffect
 	m.state, todo = m.state.next(in)
@@ -210,8 +211,8 @@ func (c *clientBase) epochDialer(notBefore time.Time) Dialer {
 	}
 }
 
-// isUnprotected reports whether a connection leaves the machine unencrypted. For a connection of a user's dialer that is
-// a guess: it may have an encryption of its own.
+// isUnprotected reports whether a connection leaves the machine unencrypted. For a connection of a user's dialer that
+// is a guess: it may have an encryption of its own.
 func isUnprotected(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false

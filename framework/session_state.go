@@ -20,8 +20,8 @@ const (
 	// Suspended means that there is no connection. The session may live on at the servers; leaders and lock holders
 	// should pause.
 	Suspended
-	// Reconnected means that the client has a connection again: in the same session or, if the epoch has grown, in a new
-	// one.
+	// Reconnected means that the client has a connection again: in the same session or, if the epoch has grown, in a
+	// new one.
 	Reconnected
 	// Lost means that the session has ended. No hold of its epoch is valid any more. The servers have deleted its
 	// ephemeral nodes and watches, or will do so soon.
@@ -207,8 +207,8 @@ func (b *stateBoard) callOnChange(f func()) (stop func()) {
 	}
 }
 
-// stateAge returns the state, and when it began. noQuorumSince is the time since which there has been no connection to a
-// server with a quorum: that of New if there never was one, zero while there is one.
+// stateAge returns the state, and when it began. noQuorumSince is the time since which there has been no connection to
+// a server with a quorum: that of New if there never was one, zero while there is one.
 func (b *stateBoard) stateAge() (now StateChange, since, noQuorumSince time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

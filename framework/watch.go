@@ -121,9 +121,9 @@ func (w *Watch) disarmWatches() {
 	}
 }
 
-// Stop ends the watch, and makes the client remove it from the server if no other watch needs it there. C is closed, and
-// events that have not been received are dropped. Stop does not block: it waits neither for the server nor for a running
-// callback. A second call does nothing, nor does a call after the watch has ended.
+// Stop ends the watch, and makes the client remove it from the server if no other watch needs it there. C is closed,
+// and events that have not been received are dropped. Stop does not block: it waits neither for the server nor for a
+// running callback. A second call does nothing, nor does a call after the watch has ended.
 func (w *Watch) Stop() {
 	if w == nil || w.client == nil {
 		return // the zero value
@@ -211,8 +211,8 @@ func (w *Watch) queueCallback(ev Event) {
 	})
 }
 
-// pumpEvents sends the queued events to a receiver that has fallen behind. It returns when the queue is empty, or Stop or
-// Close of the client empties it.
+// pumpEvents sends the queued events to a receiver that has fallen behind. It returns when the queue is empty, or Stop
+// or Close of the client empties it.
 func (w *Watch) pumpEvents() {
 	o := w.overflow
 	for {
@@ -293,15 +293,15 @@ type AddWatchBuilder struct {
 // WithMode sets which nodes the watch covers. Default PersistentRecursiveWatch.
 func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mode; return b }
 
-// Watching makes the client call f with each event, in order, instead of sending the events to C; see [Pending.Then] for
-// the goroutine. Of the Watch then only Stop is of use.
+// Watching makes the client call f with each event, in order, instead of sending the events to C; see [Pending.Then]
+// for the goroutine. Of the Watch then only Stop is of use.
 func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.callback = f; return b }
 
-// ForPath sets a watch on the node, which need not exist, and blocks until the server has replied or ctx ends. The watch
-// reports events in order until Stop, or until the session ends, which it reports as EventEnd. It reports EventReset
-// after each reconnect, because servers do not send a persistent watch the events that it has missed, and when more than
-// [WatchBacklog] events wait to be received. The error is ErrUnimplemented before ZooKeeper 3.6, as it is for
-// [Client.MultiRead].
+// ForPath sets a watch on the node, which need not exist, and blocks until the server has replied or ctx ends. The
+// watch reports events in order until Stop, or until the session ends, which it reports as EventEnd. It reports
+// EventReset after each reconnect, because servers do not send a persistent watch the events that it has missed, and
+// when more than [WatchBacklog] events wait to be received. The error is ErrUnimplemented before ZooKeeper 3.6, as it
+// is for [Client.MultiRead].
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return runForeground(ctx, b.operation(path))
 }
@@ -338,9 +338,9 @@ const (
 	WatchBacklogBytes = 4 << 20
 )
 
-// eventBacklog limits the events of a watch that wait to be received. Without a limit, every client that may write below
-// the watched path could fill the memory. At the limit an EventReset is added, which stands for all further events: until
-// it is received only EventEnd is added, since the receiver will then read everything again.
+// eventBacklog limits the events of a watch that wait to be received. Without a limit, every client that may write
+// below the watched path could fill the memory. At the limit an EventReset is added, which stands for all further
+// events: until it is received only EventEnd is added, since the receiver will then read everything again.
 type eventBacklog struct {
 	unbounded  bool // there is no limit: the receiver is a recipe or a cache, whose callbacks do not block
 	events     int  // how many events wait
@@ -349,8 +349,8 @@ type eventBacklog struct {
 	overflowed bool // the last EventReset stands for all further events
 }
 
-// admitEvent returns the event to queue: ev or, at the limit, an EventReset of the watched path in its place. It returns
-// false if an EventReset that waits already stands for ev.
+// admitEvent returns the event to queue: ev or, at the limit, an EventReset of the watched path in its place. It
+// returns false if an EventReset that waits already stands for ev.
 func (b *eventBacklog) admitEvent(ev Event, watched string) (Event, bool) {
 	switch {
 	case b.unbounded:

@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// WatchSet is a set of one-shot watches of a session that share a callback, for copies of thousands of nodes: a watch of
-// a set takes about 200 bytes of memory, a [Watch] about 500. A read with WatchedBy arms one watch, [WatchSet.Rearm]
+// WatchSet is a set of one-shot watches of a session that share a callback, for copies of thousands of nodes: a watch
+// of a set takes about 200 bytes of memory, a [Watch] about 500. A read with WatchedBy arms one watch, [WatchSet.Rearm]
 // arms many at once. The watches survive reconnects within the session, as every one-shot watch does, and end with it,
 // without a call of the callback. Safe for concurrent use. For authors of caches.
 type WatchSet struct {
@@ -63,12 +63,12 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 	w.session.epoch.wire.UnwatchPath(&w.members, full, kinds...)
 }
 
-// Rearm arms watches, all by one request, on nodes that were read without a watch: of the data of some nodes, and of the
-// children of others. since is a [Session.Zxid] from before the nodes were read. A watch whose node has changed since
-// then fires immediately: the set's callback is called before those of the Pending. So does a watch that cannot be armed
-// because there is a persistent watch on its path. A watch also fires for any event of its node that comes before the
-// reply, even if that event is of another watch. If the request fails, no watch is armed. The error is ErrTooLarge if
-// the request is larger than [WithMaxFrame] allows.
+// Rearm arms watches, all by one request, on nodes that were read without a watch: of the data of some nodes, and of
+// the children of others. since is a [Session.Zxid] from before the nodes were read. A watch whose node has changed
+// since then fires immediately: the set's callback is called before those of the Pending. So does a watch that cannot
+// be armed because there is a persistent watch on its path. A watch also fires for any event of its node that comes
+// before the reply, even if that event is of another watch. If the request fails, no watch is armed. The error is
+// ErrTooLarge if the request is larger than [WithMaxFrame] allows.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
 	o := &operation[struct{}]{operationKind: operationKind{name: "setWatches"}}
 	a := &watchSetArmer{set: w, since: since}
@@ -144,8 +144,8 @@ func (w *WatchSet) fullPath(path string) (full string, err error) {
 	return w.session.client.fullPath(path)
 }
 
-// newArmer returns the watch that the result of a read has, and the object that arms it. The watch is nil for a watch of
-// a set; both are nil if no watch is wanted.
+// newArmer returns the watch that the result of a read has, and the object that arms it. The watch is nil for a watch
+// of a set; both are nil if no watch is wanted.
 func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Watch, watchArmer) {
 	switch {
 	case s.set != nil:

@@ -1,10 +1,10 @@
 // Package fence passes the fencing token of a hold to the stores that the holder writes to, so that they refuse late
 // writes.
 //
-// No lock can stop a write that its holder has begun: a process that is paused between its last check of the hold and its
-// write may continue with that write at any time after the loss. A store can refuse that write, if it stores the largest
-// token that it has received, and refuses smaller ones. The token is a number that grows from holder to holder: the czxid
-// of the lock's node.
+// No lock can stop a write that its holder has begun: a process that is paused between its last check of the hold and
+// its write may continue with that write at any time after the loss. A store can refuse that write, if it stores the
+// largest token that it has received, and refuses smaller ones. The token is a number that grows from holder to holder:
+// the czxid of the lock's node.
 //
 //	var fences = fencesql.New(fencesql.PostgreSQL) // contrib/fence/sql
 //
@@ -24,12 +24,12 @@
 // services. The stores are separate modules below it: sql, redis, http, grpc; package object is for object stores.
 //
 // A fence refuses tokens that are smaller than the largest that it has received. It receives the token of a new holder
-// with the holder's first guarded write. A late write of the former holder that comes before that still succeeds; the new
-// holder reads its result, if it guards before it reads.
+// with the holder's first guarded write. A late write of the former holder that comes before that still succeeds; the
+// new holder reads its result, if it guards before it reads.
 //
-// Tokens can be compared only within one ensemble that keeps its data. After you have moved to another ensemble, or have
-// restored a backup, delete the tokens that the fences have stored. A resource must have one lock only: the tokens of two
-// locks cannot be compared.
+// Tokens can be compared only within one ensemble that keeps its data. After you have moved to another ensemble, or
+// have restored a backup, delete the tokens that the fences have stored. A resource must have one lock only: the tokens
+// of two locks cannot be compared.
 //
 // This package has no counterpart in Curator.
 package fence
@@ -98,16 +98,16 @@ func (e *NoTokenError) Error() string {
 func (e *NoTokenError) Is(target error) bool { return target == ErrNoToken }
 
 // From returns the fencing token of the hold that ctx belongs to. ctx is the hold's Context, the context that Do or
-// another method has passed to a function under the hold, or a context derived from one of these. From sends nothing and
-// does not block.
+// another method has passed to a function under the hold, or a context derived from one of these. From sends nothing
+// and does not block.
 //
-// If ctx belongs to holds of several locks the error is [ErrSeveral]: with the token of the wrong lock, late writes would
-// succeed. Other errors: [ErrNoHold]; [ErrNoToken], as a [NoTokenError]; and, if the hold has ended, the cause of that,
-// such as framework.ErrSessionLost or ErrReleased.
+// If ctx belongs to holds of several locks the error is [ErrSeveral]: with the token of the wrong lock, late writes
+// would succeed. Other errors: [ErrNoHold]; [ErrNoToken], as a [NoTokenError]; and, if the hold has ended, the cause of
+// that, such as framework.ErrSessionLost or ErrReleased.
 func From(ctx context.Context) (int64, error) { return tokenOf(ctx, "") }
 
-// FromLock is [From] for a context that belongs to several holds: it returns the token of the lock at path, the path that
-// was given to the recipe. The node of the hold is at path or below it.
+// FromLock is [From] for a context that belongs to several holds: it returns the token of the lock at path, the path
+// that was given to the recipe. The node of the hold is at path or below it.
 func FromLock(ctx context.Context, path string) (int64, error) {
 	if !strings.HasPrefix(path, "/") {
 		return 0, fmt.Errorf("fence: %w: the path %q of a lock", ErrBadArguments, path)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Gate lets work on a resource begin only with the resource's newest token. The middlewares of the modules http and grpc
-// use it. Safe for concurrent use. It starts no goroutine.
+// Gate lets work on a resource begin only with the resource's newest token. The middlewares of the modules http and
+// grpc use it. Safe for concurrent use. It starts no goroutine.
 //
 // A check of the token before the work is not enough: the work may be slow, and write after the work of a newer holder.
 // So work with a newer token ends the contexts of all work with older tokens, and waits until that work has left. Work

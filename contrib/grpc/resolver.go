@@ -24,8 +24,8 @@ const Scheme = "curator"
 
 // NewBuilder returns a builder of resolvers for grpc.WithResolvers. Each gRPC connection has a cache of its service's
 // instances (discovery.Cache), and updates its balancer immediately after each change, without polling. The balancer
-// chooses the instance of a call, and avoids instances that do not respond. While there is no connection to ZooKeeper it
-// continues with the last instances.
+// chooses the instance of a call, and avoids instances that do not respond. While there is no connection to ZooKeeper
+// it continues with the last instances.
 //
 // Instances that are disabled, or have no address or no port, are left out. The port is Port, or SSLPort if Port is 0.
 // If the service cannot be listed, or the client of services is closed, calls for which there is no instance fail with

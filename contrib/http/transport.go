@@ -22,12 +22,12 @@ import (
 	"github.com/go-curator/curator/recipes/discovery"
 )
 
-// NewTransport returns a transport that sends each request, through base, to an instance that the provider chooses. A nil
-// base is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header Host. The port is
-// SSLPort for https, if there is one, else Port; if there is no port it is the scheme's. With https the certificate is
-// checked against the address of the instance. An instance without an address is not used, and is reported to the
-// provider. When http.Client follows a redirect to another host (not only another port), the request is sent there,
-// through base.
+// NewTransport returns a transport that sends each request, through base, to an instance that the provider chooses. A
+// nil base is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header Host. The
+// port is SSLPort for https, if there is one, else Port; if there is no port it is the scheme's. With https the
+// certificate is checked against the address of the instance. An instance without an address is not used, and is
+// reported to the provider. When http.Client follows a redirect to another host (not only another port), the request is
+// sent there, through base.
 //
 // If base returns an error, and the request's context has not ended, the error is reported to the provider
 // (discovery.Provider.NoteError). If no connection could be made, the request was not sent, and is tried with the next

@@ -7,8 +7,8 @@ import (
 	checker "github.com/anishathalye/porcupine"
 )
 
-// The inputs of the models' operations. An operation with an unknown outcome has no output (see [chaos.History.Call]): for
-// the models a nil output of Add, Read and Pop means that the output is unknown.
+// The inputs of the models' operations. An operation with an unknown outcome has no output (see [chaos.History.Call]):
+// for the models a nil output of Add, Read and Pop means that the output is unknown.
 type (
 	// Acquire is the beginning of a hold of a [Lock], a [Semaphore] or a [RWLock]; Shared is true for a hold of a read
 	// lock. The operation lasts from the call to the grant; an attempt without a grant is no operation. Token is the
@@ -18,8 +18,8 @@ type (
 		Token  int64
 		Shared bool
 	}
-	// Release is the end of a hold. The operation lasts from the last moment at which the hold was certainly valid until
-	// the hold was released, or certainly lost.
+	// Release is the end of a hold. The operation lasts from the last moment at which the hold was certainly valid
+	// until the hold was released, or certainly lost.
 	Release struct {
 		By     string
 		Token  int64
@@ -46,8 +46,8 @@ type holders struct {
 // Lock is the model of a mutex or an election: there is one hold at a time, and the tokens grow.
 func Lock() checker.Model { return Semaphore(1) }
 
-// Semaphore is the model of a semaphore: there are up to leases holds at a time. If leases is more than 1, the tokens are
-// not compared.
+// Semaphore is the model of a semaphore: there are up to leases holds at a time. If leases is more than 1, the tokens
+// are not compared.
 func Semaphore(leases int) checker.Model {
 	return holdModel(func(now holders, input any) (bool, holders) {
 		switch op := input.(type) {
@@ -63,8 +63,8 @@ func Semaphore(leases int) checker.Model {
 	})
 }
 
-// RWLock is the model of a read-write lock: there is one write hold, or any number of read holds. The token of each hold
-// is larger than that of the last write hold before it.
+// RWLock is the model of a read-write lock: there is one write hold, or any number of read holds. The token of each
+// hold is larger than that of the last write hold before it.
 func RWLock() checker.Model {
 	return holdModel(func(now holders, input any) (bool, holders) {
 		switch op := input.(type) {
@@ -90,8 +90,8 @@ func RWLock() checker.Model {
 	})
 }
 
-// holdModel returns the model of holds with a transition function: step returns whether an operation is allowed, and the
-// next state.
+// holdModel returns the model of holds with a transition function: step returns whether an operation is allowed, and
+// the next state.
 func holdModel(step func(now holders, input any) (bool, holders)) checker.Model {
 	return checker.Model{
 		Init: func() any { return holders{} },

@@ -46,9 +46,10 @@ type Option func(*Collector)
 
 // WithPaths adds metrics for each directory that has a line: the position in the line, the length of the line, the
 // remaining sequence numbers and the foreign children. It also separates the longest wait and the oldest hold by
-// directory. label returns the value of the label "path" for a directory: its path or, where paths contain order numbers,
-// one of a few values; with "" the directory is left out of all these metrics. The series of a directory exist only while
-// the client holds something there or tries to. Invalid UTF-8 in a label is escaped. Default: no such metrics.
+// directory. label returns the value of the label "path" for a directory: its path or, where paths contain order
+// numbers, one of a few values; with "" the directory is left out of all these metrics. The series of a directory exist
+// only while the client holds something there or tries to. Invalid UTF-8 in a label is escaped. Default: no such
+// metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
@@ -180,9 +181,9 @@ func printable(s string) string {
 	return plain.Text(s)
 }
 
-// Watch makes the collector read the client's gauges at each scrape until stop is called. name is the value of the label
-// "client", as for [Collector.Hooks]. Call stop when the client is closed. A client replaces another one of the same
-// name.
+// Watch makes the collector read the client's gauges at each scrape until stop is called. name is the value of the
+// label "client", as for [Collector.Hooks]. Call stop when the client is closed. A client replaces another one of the
+// same name.
 func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
 	name = printable(name)
 	c.mu.Lock()

@@ -36,8 +36,8 @@ type currentAges struct {
 	mu    sync.Mutex
 	waits map[*wait]struct{} // guarded by mu, and so are the fields of each
 	holds map[*hold]struct{} // guarded by mu
-	// ownerless has the waits that belong to no acquisition: those of a goroutine of a Cohort or Readers, which acquires
-	// for all its callers. Each is removed when that goroutine's attempt has ended.
+	// ownerless has the waits that belong to no acquisition: those of a goroutine of a Cohort or Readers, which
+	// acquires for all its callers. Each is removed when that goroutine's attempt has ended.
 	ownerless map[lineNode]*wait // guarded by mu
 }
 

@@ -12,11 +12,12 @@ import (
 // lockPath is the path of a lock that a client waits for or holds.
 type lockPath struct{ client, path string }
 
-// lineSeries identifies the series of a line's gauges: those with its recipe, or, if recipe is "", those of its directory.
+// lineSeries identifies the series of a line's gauges: those with its recipe, or, if recipe is "", those of its
+// directory.
 type lineSeries struct{ client, recipe, label string }
 
-// lineGauges counts the users of each lock, which are its acquisitions and holds, and removes the series of the lock after
-// the last. Otherwise a process that takes a lock for each order would keep the series of all orders for ever.
+// lineGauges counts the users of each lock, which are its acquisitions and holds, and removes the series of the lock
+// after the last. Otherwise a process that takes a lock for each order would keep the series of all orders for ever.
 type lineGauges struct {
 	mu     sync.Mutex
 	users  map[lockPath]int                     // guarded by mu

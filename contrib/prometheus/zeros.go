@@ -8,9 +8,9 @@ import (
 )
 
 // A counter that appears with its first event hides that event from PromQL, whose increase counts from the first sample
-// on. So counters are made, with the value 0, before anything is counted, as far as their labels are known: those of state
-// changes, repeated tries and round trips by [Collector.Hooks]; those of lost holds, acquisitions and waits at the first
-// acquisition of their recipe. The results of operations and of holds have too many values for that.
+// on. So counters are made, with the value 0, before anything is counted, as far as their labels are known: those of
+// state changes, repeated tries and round trips by [Collector.Hooks]; those of lost holds, acquisitions and waits at
+// the first acquisition of their recipe. The results of operations and of holds have too many values for that.
 
 // lossCauses are the causes of a lost hold that every recipe can have.
 var lossCauses = []error{

@@ -12,11 +12,11 @@ import (
 // maxRounds limits how often a deletion begins again because other clients have added nodes.
 const maxRounds = 16
 
-// Delete deletes a node and everything below it, and blocks until that is done or ctx ends. It also succeeds if the node
-// does not exist. It is not atomic: other clients may see the tree partly deleted. Nodes that they delete at the same
-// time are skipped. Nodes that they add during the call are deleted, too; if they continue to add nodes, the error
-// finally matches framework.ErrNotEmpty. After a lost connection the retry policy decides whether a flight is repeated. A
-// refusal, such as framework.ErrNoAuth, ends the call with part of the tree deleted. After any error it may be called
+// Delete deletes a node and everything below it, and blocks until that is done or ctx ends. It also succeeds if the
+// node does not exist. It is not atomic: other clients may see the tree partly deleted. Nodes that they delete at the
+// same time are skipped. Nodes that they add during the call are deleted, too; if they continue to add nodes, the error
+// finally matches framework.ErrNotEmpty. After a lost connection the retry policy decides whether a flight is repeated.
+// A refusal, such as framework.ErrNoAuth, ends the call with part of the tree deleted. After any error it may be called
 // again.
 //
 // It sends hundreds of deletes at a time: one request for a node without children, three for any other node. It keeps
@@ -44,9 +44,9 @@ func Delete(ctx context.Context, c *framework.Client, path string) error {
 }
 
 // DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like Delete, except that nodes
-// that other clients add during the call may stay. It also succeeds if the node does not exist. The children of a chroot
-// can be deleted; for those of the root "/" the error matches framework.ErrBadArguments. Corresponds to Curator's
-// ZKPaths.deleteChildren without deleteSelf.
+// that other clients add during the call may stay. It also succeeds if the node does not exist. The children of a
+// chroot can be deleted; for those of the root "/" the error matches framework.ErrBadArguments. Corresponds to
+// Curator's ZKPaths.deleteChildren without deleteSelf.
 func DeleteChildren(ctx context.Context, c *framework.Client, path string) error {
 	v, at, err := resolveView(c, path)
 	if err == nil && at == "/" && v.chroot == "/" {

@@ -83,8 +83,8 @@ const (
 // r.
 //
 // A node that exists already with the data of the dump counts as restored; its ACL is not compared. If it has other
-// data, and the restore is not Overwriting, the error matches framework.ErrNodeExists. So a restore that has ended early
-// can be run again.
+// data, and the restore is not Overwriting, the error matches framework.ErrNodeExists. So a restore that has ended
+// early can be run again.
 //
 // Nodes are created hundreds at a time, in transactions, as long as none of them exists. After a lost connection they
 // are created one by one, if the retry policy allows another try. The restore is not atomic: when it ends with an

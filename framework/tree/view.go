@@ -12,8 +12,8 @@ import (
 )
 
 // unscopedClient is the view that the functions of this package send their requests with. It is outside the caller's
-// namespace: in a namespace a read of "/" would create the namespace's root. A variable named at has a path of this view, one
-// named path a path of the caller.
+// namespace: in a namespace a read of "/" would create the namespace's root. A variable named at has a path of this
+// view, one named path a path of the caller.
 type unscopedClient struct {
 	*framework.Client
 	chroot    string // "/" if there is none
@@ -94,8 +94,8 @@ const (
 	flightBytes = 8 << 20 // of data in a flight; it may be exceeded, since the sizes are known only after reading
 )
 
-// sendFlight calls send, which sends the requests of a flight and returns the first error of a reply. After an error that
-// may be repeated the retry policy decides whether it calls send again: so a repeat must do no harm.
+// sendFlight calls send, which sends the requests of a flight and returns the first error of a reply. After an error
+// that may be repeated the retry policy decides whether it calls send again: so a repeat must do no harm.
 func (v unscopedClient) sendFlight(ctx context.Context, send func(ctx context.Context) error) error {
 	return v.Retry(ctx, func(ctx context.Context) error {
 		err := send(ctx)
@@ -124,8 +124,8 @@ func sendAll[V, T any](each []V, send func(V) *framework.Pending[T]) []*framewor
 }
 
 // awaitReplies waits for all replies, and calls each for every reply, in order; refused is the error if the request was
-// refused. It returns the first error that is not a refusal, or that each has returned; after that error it does not call
-// each again.
+// refused. It returns the first error that is not a refusal, or that each has returned; after that error it does not
+// call each again.
 func awaitReplies[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
 	var first error
 	for i, p := range all {

@@ -43,20 +43,20 @@ func (b WalkBuilder) WithoutData() WalkBuilder { b.options.withoutData = true; r
 // limit. Default: no limit.
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.options.depth = levels; return b }
 
-// ForPath returns the nodes of the subtree as a sequence for range: the node itself first, parents before their children,
-// level by level, siblings in the order of their names. The loop reads hundreds of nodes at a time, with few requests:
-// one for 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or WithoutData), and one more
-// for each node that has children. No request is in flight while the body of the loop runs, so the loop may end at any
-// node. The walk keeps one flight and the paths of one level in memory.
+// ForPath returns the nodes of the subtree as a sequence for range: the node itself first, parents before their
+// children, level by level, siblings in the order of their names. The loop reads hundreds of nodes at a time, with few
+// requests: one for 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or WithoutData),
+// and one more for each node that has children. No request is in flight while the body of the loop runs, so the loop
+// may end at any node. The walk keeps one flight and the paths of one level in memory.
 //
 // The walk is not a snapshot: each node is read at a different time. Nodes that are created or deleted during the walk
 // may be yielded or not. Without changes each node is yielded once.
 //
 // A node that the client has no permission to read, or whose data cannot be decompressed ([framework.WithCompression]),
 // comes with an error that matches framework.ErrNoAuth or framework.ErrDecompress. The walk continues, but not below a
-// node that it cannot read. (If the walk is WithoutData, servers before 3.8.4 and 3.9.2 show the Stat of such a node all
-// the same.) Any other error is the last value of the loop: framework.ErrNoNode if the node at path does not exist, the
-// error of ctx, and, when the retry policy allows no more repeats of a flight, the errors that every operation can
+// node that it cannot read. (If the walk is WithoutData, servers before 3.8.4 and 3.9.2 show the Stat of such a node
+// all the same.) Any other error is the last value of the loop: framework.ErrNoNode if the node at path does not exist,
+// the error of ctx, and, when the retry policy allows no more repeats of a flight, the errors that every operation can
 // return.
 //
 //	for node, err := range tree.Walk(client).ForPath(ctx, "/config") {
@@ -134,8 +134,8 @@ func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOpti
 // multiReadSize is the number of nodes that are read with one MultiRead.
 const multiReadSize = 64
 
-// readNodes reads nodes in one flight. It leaves out nodes that no longer exist, except the first node of the walk: then
-// it returns ErrNoNode.
+// readNodes reads nodes in one flight. It leaves out nodes that no longer exist, except the first node of the walk:
+// then it returns ErrNoNode.
 func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what walkOptions) (nodes []walkedNode, bytes int, err error) {
 	read, err := v.readFlight(ctx, flight, what, !what.withoutData)
 	if matchesAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.withoutData {

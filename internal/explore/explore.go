@@ -15,13 +15,13 @@ import "fmt"
 type Model[S comparable] struct {
 	// Start are the states where a run may begin.
 	Start []S
-	// Next calls step for each event that may come next in s, with the state after it. The order of the calls must be the
-	// same each time.
+	// Next calls step for each event that may come next in s, with the state after it. The order of the calls must be
+	// the same each time.
 	Next func(s S, step func(what string, next S))
 	// Wrong returns why s must not be reached, and "" if it may be.
 	Wrong func(s S) string
-	// Final, if set, reports whether a run may end in s. Then from every state a run must lead to such a state: otherwise
-	// a run could get stuck, or repeat itself for ever.
+	// Final, if set, reports whether a run may end in s. Then from every state a run must lead to such a state:
+	// otherwise a run could get stuck, or repeat itself for ever.
 	Final func(s S) bool
 	// Most limits the number of states, as a protection against a model without bounds. Default 20 million.
 	Most int

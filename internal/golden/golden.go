@@ -1,10 +1,10 @@
-// Package golden compares the decisions of pure functions with tables in testdata. If the tables stay the same, a change
-// of the code has changed no decision.
+// Package golden compares the decisions of pure functions with tables in testdata. If the tables stay the same, a
+// change of the code has changed no decision.
 //
 // A test calls the function in every situation, or every class of situations, and adds a row for each. A situation is a
-// list of circumstances, which have names and values. To be short enough to be read, the file has only the circumstances
-// on which a decision depends. It is exact all the same: two functions that decide differently in one of the situations
-// have different files.
+// list of circumstances, which have names and values. To be short enough to be read, the file has only the
+// circumstances on which a decision depends. It is exact all the same: two functions that decide differently in one of
+// the situations have different files.
 //
 // For tests only.
 package golden
@@ -77,8 +77,8 @@ func index(all *[]string, word string) int {
 	return i
 }
 
-// lines returns the decisions as a tree, with a line for each leaf. It leaves out circumstances that make no difference,
-// and joins values that lead to the same decisions.
+// lines returns the decisions as a tree, with a line for each leaf. It leaves out circumstances that make no
+// difference, and joins values that lead to the same decisions.
 func (s *situations) lines(kind string) (lines []string) {
 	rows := slices.Sorted(maps.Keys(s.rows))
 	var needed []int
@@ -114,8 +114,8 @@ func (s *situations) decidedBy(rows []string, circumstances []int) bool {
 	return true
 }
 
-// branch returns the lines of the rows of one branch of the tree. needed are the circumstances, by their indices, on which
-// the decision may still depend.
+// branch returns the lines of the rows of one branch of the tree. needed are the circumstances, by their indices, on
+// which the decision may still depend.
 func (s *situations) branch(rows []string, needed []int) (lines []string) {
 	for s.decidedBy(rows, nil) || s.decidedBy(rows, needed[1:]) {
 		if s.decidedBy(rows, nil) {
@@ -167,8 +167,8 @@ func (t *Table) text() string {
 		t.count, strings.Join(lines, "\n"))
 }
 
-// Compare fails the test if the table is not the one in testdata/name.golden, and shows the first rows that differ. With
-// the flag -update it writes the file instead.
+// Compare fails the test if the table is not the one in testdata/name.golden, and shows the first rows that differ.
+// With the flag -update it writes the file instead.
 func (t *Table) Compare(tb testing.TB, name string) {
 	tb.Helper()
 	file := filepath.Join("testdata", name+".golden")
@@ -222,8 +222,8 @@ func difference(want, got string) string {
 	return strings.Join(out, "\n")
 }
 
-// CompareBlock fails the test if a file has another text than this between the lines <!-- name --> and <!-- end name -->.
-// With the flag -update it writes the text there instead.
+// CompareBlock fails the test if a file has another text than this between the lines <!-- name --> and <!-- end name
+// -->. With the flag -update it writes the text there instead.
 func CompareBlock(tb testing.TB, file, name, text string) {
 	tb.Helper()
 	all, err := os.ReadFile(file)

@@ -12,9 +12,9 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// libraryConn is the net.Conn that the library has. Writes never fail and never block, and deadlines have no effect: when
-// the session's connection ends, Read returns an error, which is enough for the library. (A write error at the wrong
-// moment would deadlock it.)
+// libraryConn is the net.Conn that the library has. Writes never fail and never block, and deadlines have no effect:
+// when the session's connection ends, Read returns an error, which is enough for the library. (A write error at the
+// wrong moment would deadlock it.)
 //
 // After the session has ended the connection is retired: it replies to each request itself, so that the library's Close
 // returns immediately instead of waiting for a server that it cannot reach.
@@ -58,8 +58,8 @@ func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 // deliverFrame appends a frame for the library to read.
 func (c *libraryConn) deliverFrame(records ...jute.Record) { c.pushFrame(math.MaxInt, records...) }
 
-// pushFrame appends a frame for the library to read. It returns false, and appends nothing, if more than most bytes would
-// be unread.
+// pushFrame appends a frame for the library to read. It returns false, and appends nothing, if more than most bytes
+// would be unread.
 func (c *libraryConn) pushFrame(most int, records ...jute.Record) bool {
 	frame := jute.Frame(records...)
 	c.mu.Lock()
@@ -232,8 +232,8 @@ func (c *libraryConn) operationOf(xid int32) (op int32, known bool) {
 	return q.op, known
 }
 
-// passReply delivers a reply to the library. It returns an error for a malformed reply: the library would trust the counts
-// in it, and could panic.
+// passReply delivers a reply to the library. It returns an error for a malformed reply: the library would trust the
+// counts in it, and could panic.
 func (c *libraryConn) passReply(h jute.ReplyHeader, body []byte, skipped bool) error {
 	c.mu.Lock()
 	q := c.inFlight[h.Xid]

@@ -2,8 +2,8 @@
 //
 // A [Guest] has the library's client, a zk.Conn. The library's requests are sent on the session's connections, in one
 // order with the session's own requests, and the library never dials: the dialer that it is given returns a net.Conn
-// (libraryConn, in conn.go) for each connection of the session, and waits while there is none. A libraryConn never fails
-// a write and never times out, and its reads fail when the session's connection has ended.
+// (libraryConn, in conn.go) for each connection of the session, and waits while there is none. A libraryConn never
+// fails a write and never times out, and its reads fail when the session's connection has ended.
 //
 // The session calls the guest through wire.Guest, and the guest calls the session through [Session].
 package guest
@@ -27,9 +27,9 @@ type Session interface {
 	ID() int64
 	// Server returns the address of the connected server, "" if none is connected.
 	Server() string
-	// WithConnection calls f with the live connection, which is the one that is ready for requests, if there is one, and
-	// with the session's timeout and id. The connection cannot end before f returns, so f must not block or call the
-	// session.
+	// WithConnection calls f with the live connection, which is the one that is ready for requests, if there is one,
+	// and with the session's timeout and id. The connection cannot end before f returns, so f must not block or call
+	// the session.
 	WithConnection(f func(number uint64, server string, timeout time.Duration, id int64))
 	// Forward sends a request. It returns false, and sends nothing, if the connection is not live any more.
 	Forward(number uint64, h jute.RequestHeader, body []byte) bool
@@ -148,9 +148,9 @@ var (
 )
 
 // takeConn returns a net.Conn on the live connection, nil if there is none. It also returns nil if the library has had
-// that connection before: the library dials only after it has given a connection up, so that connection is about to end.
-// server is the name that the library got from Next: if another server is connected, the error makes the library call
-// Next again.
+// that connection before: the library dials only after it has given a connection up, so that connection is about to
+// end. server is the name that the library got from Next: if another server is connected, the error makes the library
+// call Next again.
 func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
 	g.session.WithConnection(func(number uint64, at string, timeout time.Duration, id int64) {
 		g.mu.Lock()
@@ -168,8 +168,9 @@ func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
 	return taken, err
 }
 
-// connAfterEnd returns a retired connection, since the session has ended, and closes the library's client. If the session
-// has expired, the first call instead returns a connection that reports that, after which the library dials again.
+// connAfterEnd returns a retired connection, since the session has ended, and closes the library's client. If the
+// session has expired, the first call instead returns a connection that reports that, after which the library dials
+// again.
 func (g *Guest) connAfterEnd() net.Conn {
 	g.mu.Lock()
 	report := g.expired && !g.expiryReported
@@ -182,8 +183,8 @@ func (g *Guest) connAfterEnd() net.Conn {
 	return g.retiredConn(report)
 }
 
-// retiredConn returns a connection without a server: it replies to each request itself. If expired is true, its reply to
-// the library's handshake reports that the session has expired.
+// retiredConn returns a connection without a server: it replies to each request itself. If expired is true, its reply
+// to the library's handshake reports that the session has expired.
 func (g *Guest) retiredConn(expired bool) *libraryConn {
 	c, id := newLibraryConn(g, 0), int64(0)
 	c.retireConn()
@@ -194,9 +195,9 @@ func (g *Guest) retiredConn(expired bool) *libraryConn {
 	return c
 }
 
-// closeLibrary closes the library's client, on a goroutine that it starts with spawn. zk.Conn.Close sends a closeSession
-// and waits up to a second for the reply. So closeLibrary is called when the library has a retired connection, or is
-// about to get one; only if the library pauses may Close take that second.
+// closeLibrary closes the library's client, on a goroutine that it starts with spawn. zk.Conn.Close sends a
+// closeSession and waits up to a second for the reply. So closeLibrary is called when the library has a retired
+// connection, or is about to get one; only if the library pauses may Close take that second.
 func (g *Guest) closeLibrary(spawn func(func())) {
 	spawn(func() {
 		<-g.connMade
@@ -224,7 +225,8 @@ func (g *Guest) connOf(number uint64) *libraryConn {
 	return g.lastConn
 }
 
-// OperationOf returns the operation of a request of the library that is in flight. It does not block or call the session.
+// OperationOf returns the operation of a request of the library that is in flight. It does not block or call the
+// session.
 func (g *Guest) OperationOf(number uint64, xid int32) (op int32, known bool) {
 	if c := g.connOf(number); c != nil {
 		return c.operationOf(xid)
@@ -232,8 +234,8 @@ func (g *Guest) OperationOf(number uint64, xid int32) (op int32, known bool) {
 	return 0, false
 }
 
-// DeliverReply passes a reply to the library; skipped means that it was larger than the client's limit, and not read. It
-// returns an error if the reply is malformed, and could make the library panic.
+// DeliverReply passes a reply to the library; skipped means that it was larger than the client's limit, and not read.
+// It returns an error if the reply is malformed, and could make the library panic.
 func (g *Guest) DeliverReply(number uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
 	if c := g.connOf(number); c != nil {
 		return c.passReply(h, body, skipped)
@@ -258,8 +260,8 @@ const maxBacklog = 16 << 20
 // maxNoticeWait limits how long Disconnected waits for the library, which usually takes no time.
 const maxNoticeWait = 100 * time.Millisecond
 
-// Disconnected ends the library's connection, since the session's connection has ended; last means that there will be no
-// other. It returns when the library has given its connection up, or after maxNoticeWait: until then the library's
+// Disconnected ends the library's connection, since the session's connection has ended; last means that there will be
+// no other. It returns when the library has given its connection up, or after maxNoticeWait: until then the library's
 // requests may still be for the ended connection, and must not be sent on the next.
 func (g *Guest) Disconnected(number uint64, why error, last bool) {
 	c := g.connOf(number)

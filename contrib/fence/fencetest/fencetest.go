@@ -1,5 +1,5 @@
-// Package fencetest tests a fence, of a store of this module or your own, by random schedules of holders whose writes come
-// late.
+// Package fencetest tests a fence, of a store of this module or your own, by random schedules of holders whose writes
+// come late.
 //
 //	fencetest.Run(t, store)
 package fencetest
@@ -189,8 +189,8 @@ func checkLog(log []string, want int) error {
 	return nil
 }
 
-// planSteps returns the steps of a random schedule. Each step is a group of writes that are made at the same time. Two to
-// four holders have the lock one after the other, and write up to three times each. Some writes are moved to a later
+// planSteps returns the steps of a random schedule. Each step is a group of writes that are made at the same time. Two
+// to four holders have the lock one after the other, and write up to three times each. Some writes are moved to a later
 // step, like the writes of a paused process.
 func planSteps(r *rand.Rand) (steps [][]*write) {
 	token := int64(1 + r.IntN(5))

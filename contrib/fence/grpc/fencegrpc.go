@@ -141,8 +141,8 @@ type Tokens func(ctx context.Context) (int64, error)
 // fence.From. If tokens returns an error, nothing is sent and the call returns that error: so do not use the connection
 // for calls that need no lock.
 //
-// If a [UnaryServer] has refused a call because its token was outdated, the call's error matches fence.ErrOutdated, with
-// errors.As *fence.OutdatedError, and has the status of the call.
+// If a [UnaryServer] has refused a call because its token was outdated, the call's error matches fence.ErrOutdated,
+// with errors.As *fence.OutdatedError, and has the status of the call.
 func UnaryClient(tokens Tokens) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, request, reply any, connection *grpc.ClientConn,

@@ -38,8 +38,8 @@ const (
 
 // NewTransport returns a transport that adds the header [Token] to each request that has none, and sends it through
 // base; nil is http.DefaultTransport. token returns the token from the request's context; nil is fence.From. If token
-// returns an error, RoundTrip sends nothing and returns that error: so do not use the transport for requests that need no
-// lock. Safe for concurrent use if base and token are. It starts no goroutine.
+// returns an error, RoundTrip sends nothing and returns that error: so do not use the transport for requests that need
+// no lock. Safe for concurrent use if base and token are. It starts no goroutine.
 func NewTransport(base http.RoundTripper, token func(context.Context) (int64, error)) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -91,9 +91,10 @@ func Outdated(response *http.Response) error {
 }
 
 // NewHandler returns a handler that lets requests through the gate to next. resource returns the name of a request's
-// resource, or guarded false if the request needs no token: then it goes to next unchanged. While next handles a request,
-// requests with a newer token for the same resource wait, and the context of the first request ends, with a cause that
-// matches fence.ErrOutdated: next should then return soon. Work that continues after the return of next is not guarded.
+// resource, or guarded false if the request needs no token: then it goes to next unchanged. While next handles a
+// request, requests with a newer token for the same resource wait, and the context of the first request ends, with a
+// cause that matches fence.ErrOutdated: next should then return soon. Work that continues after the return of next is
+// not guarded.
 //
 // The gate has effect in this process only, and a fence.Memory is empty when the process starts (see [fence.Memory]).
 // Where several processes serve the same resource, next has to guard its writes itself, for example with

@@ -41,8 +41,8 @@ type Fence struct {
 // Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*Fence)
 
-// WithPrefix sets the prefix of the tokens' keys, which must have no braces; after it a key has the resource, in braces.
-// Default [DefaultPrefix].
+// WithPrefix sets the prefix of the tokens' keys, which must have no braces; after it a key has the resource, in
+// braces. Default [DefaultPrefix].
 func WithPrefix(prefix string) Option { return func(f *Fence) { f.prefix = prefix } }
 
 // New makes a Fence. It sends nothing. If an argument is wrong, every method returns an error that matches
@@ -63,9 +63,9 @@ func Key(resource, name string) string { return "{" + resource + "}:" + name }
 // outdatedPrefix is the beginning of the error with which a guarded script refuses a token. The newest token follows.
 const outdatedPrefix = "FENCEOUTDATED "
 
-// guardScript checks the token, the first of ARGV, and stores it, in the first of KEYS. Then it runs the user's script as
-// a function, with the rest of KEYS and ARGV. Tokens are compared as texts of one length, since Lua's numbers are exact
-// only up to 2^53.
+// guardScript checks the token, the first of ARGV, and stores it, in the first of KEYS. Then it runs the user's script
+// as a function, with the rest of KEYS and ARGV. Tokens are compared as texts of one length, since Lua's numbers are
+// exact only up to 2^53.
 const guardScript = `local newest = redis.call('GET', KEYS[1])
 if newest and newest > ARGV[1] then return redis.error_reply('FENCEOUTDATED ' .. newest) end
 redis.call('SET', KEYS[1], ARGV[1])
@@ -85,12 +85,13 @@ type Script struct{ script *redis.Script }
 func NewScript(lua string) *Script { return &Script{redis.NewScript(fmt.Sprintf(guardScript, lua))} }
 
 // Run stores the token and runs the script, unless a larger token is stored for the resource: then it does nothing, and
-// the error matches fence.ErrOutdated, with errors.As *fence.OutdatedError. A token may be used several times. Run blocks
-// until the server has replied or ctx ends.
+// the error matches fence.ErrOutdated, with errors.As *fence.OutdatedError. A token may be used several times. Run
+// blocks until the server has replied or ctx ends.
 //
-// Each key must have the resource as its hash tag ("{orders}:total"), see [Key]; a resource has no braces. Otherwise, and
-// if the token is not positive, the error matches fence.ErrBadArguments and nothing is sent. Other errors are go-redis's,
-// redis.Nil among them. go-redis repeats a script whose reply was lost: if a repeat would do harm, set MaxRetries to -1.
+// Each key must have the resource as its hash tag ("{orders}:total"), see [Key]; a resource has no braces. Otherwise,
+// and if the token is not positive, the error matches fence.ErrBadArguments and nothing is sent. Other errors are
+// go-redis's, redis.Nil among them. go-redis repeats a script whose reply was lost: if a repeat would do harm, set
+// MaxRetries to -1.
 func (f *Fence) Run(
 	ctx context.Context, resource string, token int64, script *Script, keys []string, args ...any,
 ) (any, error) {
@@ -150,8 +151,8 @@ var (
 	tokenOnlyScript = NewScript(`return 1`)
 )
 
-// Set sets a key to a value, as SET does, if the token is not outdated. The key expires after ttl, which is rounded up to
-// whole milliseconds; with 0 or less it does not expire. For arguments and errors see [Fence.Run].
+// Set sets a key to a value, as SET does, if the token is not outdated. The key expires after ttl, which is rounded up
+// to whole milliseconds; with 0 or less it does not expire. For arguments and errors see [Fence.Run].
 func (f *Fence) Set(
 	ctx context.Context, resource string, token int64, key string, value any, ttl time.Duration,
 ) error {
@@ -165,7 +166,8 @@ func (f *Fence) Set(
 	return err
 }
 
-// Del deletes keys if the token is not outdated. The key with the token stays. For arguments and errors see [Fence.Run].
+// Del deletes keys if the token is not outdated. The key with the token stays. For arguments and errors see
+// [Fence.Run].
 func (f *Fence) Del(ctx context.Context, resource string, token int64, keys ...string) error {
 	if len(keys) == 0 {
 		return fmt.Errorf("fence: %w: no keys to delete", fence.ErrBadArguments)

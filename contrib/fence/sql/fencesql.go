@@ -98,17 +98,18 @@ func New(d Dialect, opts ...Option) *Fence {
 }
 
 // Guard stores the token, as part of the transaction, unless a larger token is stored for the resource: then the error
-// matches fence.ErrOutdated, with errors.As *fence.OutdatedError, and the transaction has to be rolled back. A token may
-// be used several times.
+// matches fence.ErrOutdated, with errors.As *fence.OutdatedError, and the transaction has to be rolled back. A token
+// may be used several times.
 //
 // Make it the first statement of the transaction, so that later reads see the writes of the former holders. Guard locks
 // the row of the resource until the transaction ends: a Guard in another transaction waits for that end, and then sees
-// whether this transaction was committed. So a transaction that was guarded is committed before another one with a newer
-// token is guarded, or not at all. This is so at every level of isolation from READ COMMITTED on.
+// whether this transaction was committed. So a transaction that was guarded is committed before another one with a
+// newer token is guarded, or not at all. This is so at every level of isolation from READ COMMITTED on.
 //
-// Other errors are the database's; the transaction has to be rolled back and may be repeated. Such errors are a deadlock,
-// if several transactions are the first to guard a resource, or guard several resources in different orders (MySQL); a
-// serialization failure at REPEATABLE READ and above (PostgreSQL's 40001); a database that is locked (SQLite).
+// Other errors are the database's; the transaction has to be rolled back and may be repeated. Such errors are a
+// deadlock, if several transactions are the first to guard a resource, or guard several resources in different orders
+// (MySQL); a serialization failure at REPEATABLE READ and above (PostgreSQL's 40001); a database that is locked
+// (SQLite).
 //
 // Guard needs SELECT, INSERT and UPDATE on the table.
 func (f *Fence) Guard(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
@@ -133,7 +134,8 @@ func (f *Fence) Guard(ctx context.Context, tx *sql.Tx, resource string, token in
 	if rows == f.sql.passedRows {
 		return nil
 	}
-	// The token is outdated or, with MySQL, this is perhaps the resource's first guard: the row, which is locked, shows it.
+	// The token is outdated or, with MySQL, this is perhaps the resource's first guard: the row, which is locked, shows
+	// it.
 	var newest int64
 	if err := tx.QueryRowContext(ctx, f.sql.readNewest, resource).Scan(&newest); err != nil {
 		return failed("reading the token of", resource, err)
@@ -193,8 +195,8 @@ func ignoreError(err, ignored error) error {
 }
 
 // statements has the SQL of a dialect for a table. guard is one upsert, which locks the resource's row until the
-// transaction ends. Two statements would not do: a SELECT … FOR UPDATE locks nothing if the row does not exist, and after
-// an INSERT IGNORE two transactions that update the same row deadlock.
+// transaction ends. Two statements would not do: a SELECT … FOR UPDATE locks nothing if the row does not exist, and
+// after an INSERT IGNORE two transactions that update the same row deadlock.
 type statements struct {
 	createTable, insertVersion, readVersion string
 	guard, readNewest                       string
@@ -205,10 +207,10 @@ func statementsFor(d Dialect, table string) statements {
 	var s statements
 	switch d {
 	case MySQL:
-		// VARBINARY, so that names are compared byte by byte. The counter guards is for the number of affected rows, which
-		// is 1 for an INSERT, 2 for a change of the row, and 0 or 1 (a setting of the client) if nothing changes. A guard
-		// with the token that is stored would change nothing, as a refused one does: the counter makes it a change. The
-		// assignments are made from left to right, so the counter is compared with the old token.
+		// VARBINARY, so that names are compared byte by byte. The counter guards is for the number of affected rows,
+		// which is 1 for an INSERT, 2 for a change of the row, and 0 or 1 (a setting of the client) if nothing changes.
+		// A guard with the token that is stored would change nothing, as a refused one does: the counter makes it a
+		// change. The assignments are made from left to right, so the counter is compared with the old token.
 		s.createTable = `CREATE TABLE IF NOT EXISTS TABLE_ (resource VARBINARY(255) NOT NULL PRIMARY KEY,
 			token BIGINT NOT NULL, guards BIGINT NOT NULL DEFAULT 0) ENGINE=InnoDB`
 		s.insertVersion = `INSERT IGNORE INTO TABLE_ (resource, token) VALUES ('', 1)`

@@ -15,9 +15,9 @@ const schemaVersion = 1
 // time would fail.
 const advisoryLockKey = 7_203_441_903_115_523
 
-// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one version
-// so far. It may be called by several processes at the same time, and any number of times. It does not change a table of
-// a newer version: then the error matches [ErrSchema].
+// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one version so
+// far. It may be called by several processes at the same time, and any number of times. It does not change a table of a
+// newer version: then the error matches [ErrSchema].
 //
 // It needs permission to create tables, which Guard does not: call it in your own migrations if services have no such
 // permission.
@@ -65,9 +65,9 @@ type migration interface {
 	Rollback() error
 }
 
-// beginMigration begins the transaction of Migrate. SQLite fails without a wait when a transaction first reads, as CREATE …
-// IF NOT EXISTS does, and then writes while another transaction writes. So there the transaction takes the right to write
-// at its beginning, which waits.
+// beginMigration begins the transaction of Migrate. SQLite fails without a wait when a transaction first reads, as
+// CREATE … IF NOT EXISTS does, and then writes while another transaction writes. So there the transaction takes the
+// right to write at its beginning, which waits.
 func (f *Fence) beginMigration(ctx context.Context, db *sql.DB) (migration, error) {
 	if f.dialect != SQLite {
 		return db.BeginTx(ctx, nil)
@@ -82,8 +82,8 @@ func (f *Fence) beginMigration(ctx context.Context, db *sql.DB) (migration, erro
 	return &immediateTx{conn, context.WithoutCancel(ctx)}, nil
 }
 
-// immediateTx is a transaction of SQLite that was begun with BEGIN IMMEDIATE, on a connection from the pool. ctx does not
-// end, since the transaction must have ended when the connection is used again.
+// immediateTx is a transaction of SQLite that was begun with BEGIN IMMEDIATE, on a connection from the pool. ctx does
+// not end, since the transaction must have ended when the connection is used again.
 type immediateTx struct {
 	*sql.Conn
 	ctx context.Context

@@ -10,9 +10,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Mark is an ephemeral node that belongs to one writer. Each write is a transaction whose first operation is a setData of
-// the mark, with the version that the mark has had since the last write. So a repeat of a write is refused because of the
-// mark's version if, and only if, an earlier try was executed, however often other clients have written since.
+// Mark is an ephemeral node that belongs to one writer. Each write is a transaction whose first operation is a setData
+// of the mark, with the version that the mark has had since the last write. So a repeat of a write is refused because
+// of the mark's version if, and only if, an earlier try was executed, however often other clients have written since.
 //
 // The recipe creates the mark before the first write, with Create. It must not create it in the transaction of a write:
 // if another client deleted the mark, a repeat of the write would create the mark again and be executed a second time.
@@ -37,8 +37,8 @@ func New(session *framework.Session, dir string) *Mark {
 	return &Mark{Session: session, Path: path, Used: time.Now()}
 }
 
-// Serves reports whether m can be used in a session: it belongs to that session, and its version is not near the largest
-// number. For nil it returns false.
+// Serves reports whether m can be used in a session: it belongs to that session, and its version is not near the
+// largest number. For nil it returns false.
 func (m *Mark) Serves(session *framework.Session) bool {
 	return m != nil && m.Session.Epoch() == session.Epoch() && m.version < 1<<30
 }
@@ -65,8 +65,8 @@ func (m *Mark) Written() {
 	m.version++
 }
 
-// Forget ends the use of the mark: if the node may exist, the client deletes it in the background, and repeats that until
-// it has succeeded. m may be nil.
+// Forget ends the use of the mark: if the node may exist, the client deletes it in the background, and repeats that
+// until it has succeeded. m may be nil.
 func (m *Mark) Forget() {
 	if m != nil && m.maybeCreated && m.Session.Context().Err() == nil {
 		line.QueueDelete(m.Session.Client(), m.Path)
@@ -74,8 +74,8 @@ func (m *Mark) Forget() {
 }
 
 // NotExecuted returns the error of a write that was certainly not executed, because an operation that it needs, such as
-// the create of a mark, has failed with err. The outcome of that operation may be unknown, but not that of the write: the
-// error does not match ErrOutcomeUnknown, and matches ErrNotConnected if err is Retryable.
+// the create of a mark, has failed with err. The outcome of that operation may be unknown, but not that of the write:
+// the error does not match ErrOutcomeUnknown, and matches ErrNotConnected if err is Retryable.
 func NotExecuted(err error) error {
 	if !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return err
@@ -106,8 +106,8 @@ type Outcome int8
 const (
 	// Done means that the write was executed, by this try or by an earlier one whose reply was lost.
 	Done Outcome = iota
-	// NoRefusal means that the error is no refusal by the servers: the write may have been executed if the error of this
-	// or an earlier try matches ErrOutcomeUnknown.
+	// NoRefusal means that the error is no refusal by the servers: the write may have been executed if the error of
+	// this or an earlier try matches ErrOutcomeUnknown.
 	NoRefusal
 	// Refused means that the servers refused one of the write's own operations. The mark, if there is one, had its
 	// version of before: no try was executed, and none ever will be.

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Client returns a new client of a server in the bubble, connected, with a session timeout of 10 s. It is closed when the
-// test ends.
+// Client returns a new client of a server in the bubble, connected, with a session timeout of 10 s. It is closed when
+// the test ends.
 func Client(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	opts = append([]framework.Option{framework.WithDialer(s.Dial),
@@ -36,8 +36,8 @@ func Session(t *testing.T, c *framework.Client) int64 {
 	return s.ID()
 }
 
-// Cut ends a client's connection. The next handshake takes a millisecond, so that all effects of the loss come before the
-// next connection. Otherwise both would come at one virtual instant, in any order.
+// Cut ends a client's connection. The next handshake takes a millisecond, so that all effects of the loss come before
+// the next connection. Otherwise both would come at one virtual instant, in any order.
 func Cut(t *testing.T, s *zktest.Server, c *framework.Client) {
 	t.Helper()
 	id := Session(t, c)
