@@ -209,11 +209,11 @@ func (c *clientCore) close(ctx context.Context) error {
 	err := awaitWithGrace(ctx, idle)
 	defer c.ops.logLines.flush(ctx)
 	if err == nil {
-		c.log.Info("client closed", "epoch", e.n)
+		c.log.Info("client closed", "epoch", e.number)
 		return nil
 	}
 	err = withSentinel(ErrUnacknowledged, err) // err matches wire.ErrUnacknowledged
-	c.log.Warn("client closed", "epoch", e.n, "err", err)
+	c.log.Warn("client closed", "epoch", e.number, "err", err)
 	return err
 }
 

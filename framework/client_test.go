@@ -217,7 +217,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 		c := dial(t, srv, WithAuth("digest", []byte("user:hush")),
 			WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		s := connected(t, c)
-		_, password := s.e.wire.Identity()
+		_, password := s.epoch.wire.Identity()
 		srv.Expire(s.ID())
 		<-s.Done()
 		connected(t, c)

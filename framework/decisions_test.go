@@ -59,9 +59,10 @@ func TestTransitionsOfTheConnection(t *testing.T) {
 	for in, event := range strings.Fields("connected readOnly disconnected lost close") {
 		for last := NeverConnected; last <= ReadOnly; last++ {
 			for n := range 2 * 2 * 2 * 3 {
-				greeted, closed, past := n%2 == 1, n/2%2 == 1, int64(n/4%2)
+				everConnected, closed, past := n%2 == 1, n/2%2 == 1, int64(n/4%2)
 				of := int64(n/8) - 1 // 0: the live one
-				from := stateMachine{epoch: epoch, last: StateChange{last, epoch - past}, greeted: greeted, closed: closed}
+				from := stateMachine{epoch: epoch, lastAnnounced: StateChange{last, epoch - past},
+					everConnected: everConnected, closed: closed}
 				to, todo := from.next(machineInput{inputKind(in + 1), epoch + of})
 				var does []string
 				for _, e := range todo {
@@ -77,17 +78,17 @@ func TestTransitionsOfTheConnection(t *testing.T) {
 				if to.epoch != from.epoch {
 					does = append(does, fmt.Sprintf("epoch %+d", to.epoch-from.epoch))
 				}
-				if to.last != from.last {
-					does = append(does, fmt.Sprintf("last %v %+d", to.last.State, to.last.Epoch-epoch))
+				if to.lastAnnounced != from.lastAnnounced {
+					does = append(does, fmt.Sprintf("last %v %+d", to.lastAnnounced.State, to.lastAnnounced.Epoch-epoch))
 				}
-				if to.greeted != from.greeted {
-					does = append(does, "greeted")
+				if to.everConnected != from.everConnected {
+					does = append(does, "everConnected")
 				}
 				if to.closed != from.closed {
 					does = append(does, "closed")
 				}
 				table.Row(event, strings.Join(does, ", "), "closed", closed, "epoch", fmt.Sprintf("%+d", of),
-					"last", last, "greeted", greeted, "lastEpoch", -past)
+					"last", last, "everConnected", everConnected, "lastEpoch", -past)
 			}
 		}
 	}

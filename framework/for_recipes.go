@@ -20,8 +20,8 @@ import (
 // that was made with one view uses it to continue a hold that was acquired with another view. For authors of recipes.
 func (s *Session) As(c *Client) *Session {
 	v := c.view
-	v.epoch = s.e
-	return &Session{s.e, newClient(s.c.core, v)}
+	v.epoch = s.epoch
+	return &Session{epoch: s.epoch, client: newClient(s.client.core, v)}
 }
 
 // Connections returns the number of connections that the session has had. It grows before the first event or result of
@@ -31,7 +31,7 @@ func (s *Session) Connections() uint64 {
 	if s.isZeroValue() {
 		return 0
 	}
-	return s.e.wire.Connections()
+	return s.epoch.wire.Connections()
 }
 
 // Grace returns the time ([WithFenceGrace]) for which a recipe has to keep the node of a lost hold, from the end of the
@@ -56,7 +56,7 @@ func (s *Session) Zxid() int64 {
 	if s.isZeroValue() {
 		return 0
 	}
-	return s.e.wire.MaxZxid()
+	return s.epoch.wire.MaxZxid()
 }
 
 // Ended returns a function that reports whether the session has ended. The function keeps neither the session nor its
@@ -66,10 +66,10 @@ func (s *Session) Ended() func() bool {
 	if s.isZeroValue() {
 		return func() bool { return true }
 	}
-	if cached := s.c.cached.ended.Load(); cached != nil {
+	if cached := s.client.cached.ended.Load(); cached != nil {
 		return *cached
 	}
-	weakEpoch := weak.Make(s.e)
+	weakEpoch := weak.Make(s.epoch)
 	ended := func() bool {
 		e := weakEpoch.Value()
 		if e == nil {
@@ -79,7 +79,7 @@ func (s *Session) Ended() func() bool {
 		defer e.mu.Unlock()
 		return e.endedBy != nil
 	}
-	s.c.cached.ended.Store(&ended)
+	s.client.cached.ended.Store(&ended)
 	return ended
 }
 
@@ -237,7 +237,7 @@ func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, erro
 	if err != nil || !c.Compresses() {
 		return data, nil
 	}
-	plain, err := c.decodeNodeDataUpTo(full, data, compressionDefault, min(limit, c.core.cfg.decompressed))
+	plain, err := c.decodeNodeDataUpTo(full, data, compressionDefault, min(limit, c.core.cfg.decompressedLimit))
 	if err != nil && !errors.Is(err, ErrDecompressedTooLarge) {
 		return data, err
 	}

@@ -151,7 +151,7 @@ func (c *Client) Safety() Safety {
 	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
 	p := e.core.cfg.planFor(timeout, standing.Standalone)
 	return Safety{
-		Epoch: e.n, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
+		Epoch: e.number, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
 		Standalone: standing.Standalone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
 		Remaining: max(v.Remaining(), 0), Steady: p.steadyRemaining(timeout), Holds: len(e.currentHolds()), Refused: p.refused,
 	}

@@ -54,7 +54,7 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 				require.True(t, holds[0].Valid())
 				left := holds[0].Remaining()
 
-				mu := (*sync.Mutex)(reflect.ValueOf(s.e.wire).Elem().FieldByName("mu").Addr().UnsafePointer())
+				mu := (*sync.Mutex)(reflect.ValueOf(s.epoch.wire).Elem().FieldByName("mu").Addr().UnsafePointer())
 				mu.Lock()
 				locked.Store(mu)
 				began := time.Now()
@@ -83,7 +83,7 @@ func TestWhatIsNotValidHasEnded(t *testing.T) {
 			"Remaining": func(h *Hold) { assert.Zero(t, h.Remaining()) },
 			"End":       func(h *Hold) { h.End(nil) },
 		} {
-			h := newHold(s.e, "/"+name, HoldOptions{})
+			h := newHold(s.epoch, "/"+name, HoldOptions{})
 			h.mu.Lock()
 			h.cause = ErrNodeDeleted // as in the middle of end
 			h.mu.Unlock()

@@ -51,7 +51,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	if s.isZeroValue() {
 		return nil, wrapOpError("hold", opt.Path, ErrNoClient)
 	}
-	full, err := s.c.fullPath(opt.Path)
+	full, err := s.client.fullPath(opt.Path)
 	if ctxErr := checkContext(ctx); ctxErr != nil {
 		err = ctxErr
 	}
@@ -61,38 +61,38 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	var h *Hold
 	nodeSeen := time.Now() // when the node was last known to exist; at first by the caller's read
 	err = repeatWhileUncertain(ctx, func() error {
-		seen, err := s.e.awaitCertainty(ctx, full, opt.Loss)
+		seen, err := s.epoch.awaitCertainty(ctx, full, opt.Loss)
 		if !seen.IsZero() {
 			nodeSeen = seen
 		}
 		if err == nil && time.Since(nodeSeen) >= ownWatchAfter {
-			err = s.e.checkNodePresent(ctx, full, opt)
+			err = s.epoch.checkNodePresent(ctx, full, opt)
 			nodeSeen = time.Now()
 		}
 		if err != nil {
 			return err
 		}
 		if h == nil {
-			h = newHold(s.e, full, opt)
-			h.unreadable = !s.c.ReadsItsOwn(opt.Path)
+			h = newHold(s.epoch, full, opt)
+			h.unreadable = !s.client.ReadsItsOwn(opt.Path)
 			if time.Since(nodeSeen) >= ownWatchAfter { // the hook took long: read the node again
 				return errUncertain
 			}
 		}
-		return s.e.registerHold(h)
+		return s.epoch.registerHold(h)
 	})
 	switch {
 	case err != nil:
 		if h != nil {
 			h.End(err)
 		}
-		return nil, wrapOpError("hold", opt.Path, s.e.core.explainWait(err))
+		return nil, wrapOpError("hold", opt.Path, s.epoch.core.explainWait(err))
 	case opt.OwnWatchAfter < 0:
 		h.watchOwnNode(true)
 	case opt.OwnWatchAfter > 0:
 		h.setTimer(opt.OwnWatchAfter)
 	default:
-		s.e.youngHolds.addHold(h)
+		s.epoch.youngHolds.addHold(h)
 	}
 	return h, nil
 }
@@ -108,7 +108,7 @@ func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
 			values = context.WithoutCancel(opt.Values)
 		}
 		info := HoldInfo{
-			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
+			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.number, SessionID: e.wire.ID(),
 		}
 		h.ctx.values, h.reportEnd = observer.reportHold(values, info)
 	}

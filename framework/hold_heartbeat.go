@@ -163,7 +163,7 @@ func failedOperation(results []jute.MultiResult) (index int, code int32) {
 func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
 		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
-			"epoch", e.n, "err", codeError(code))
+			"epoch", e.number, "err", codeError(code))
 		return
 	}
 	h := batch[index]
@@ -172,13 +172,13 @@ func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, 
 		h.loseHold(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("no permission to check our own hold's node in heartbeats: only a watch will report "+
-			"its deletion", "epoch", e.n, "path", h.fullPath)
+			"its deletion", "epoch", e.number, "path", h.fullPath)
 		h.mu.Lock()
 		h.uncheckable = true
 		h.mu.Unlock()
 	default:
 		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
-			"epoch", e.n, "path", h.fullPath, "err", codeError(code))
+			"epoch", e.number, "path", h.fullPath, "err", codeError(code))
 		return
 	}
 	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)
@@ -219,10 +219,10 @@ func (m *holdRequests) onProbeReply(e *sessionEpoch, err error, again bool) {
 		m.probeStandalone(e) // is sent on the next connection
 		return
 	case again:
-		e.refusals++
-		m.probeTimer.Reset(m.core.refusalPause(e.refusals))
+		e.probeRefusals++
+		m.probeTimer.Reset(m.core.refusalPause(e.probeRefusals))
 	default:
-		e.refusals = 0
+		e.probeRefusals = 0
 		m.enforceRule(e)
 	}
 	e.changeState(func() {}) // wakes awaitRule
@@ -260,7 +260,7 @@ func (m *holdRequests) enforceRule(e *sessionEpoch) {
 		return
 	}
 	e.loggedServers = p.servers
-	log := m.core.log.With("epoch", e.n, "rule", p.ruleInForce().String(), "timeout", e.wire.Timeout(),
+	log := m.core.log.With("epoch", e.number, "rule", p.ruleInForce().String(), "timeout", e.wire.Timeout(),
 		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.heartbeat)
 	if p.refused != nil {
 		log.Warn("cannot grant holds: the session timeout is too short", "err", p.refused)

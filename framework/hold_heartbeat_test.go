@@ -389,7 +389,7 @@ func TestAMemberThatCommitsNothingCostsNoHold(t *testing.T) {
 			h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
 			time.Sleep(30 * time.Second)
 			for _, m := range e.Members() {
-				if m.Addr() == s.e.wire.Server() {
+				if m.Addr() == s.epoch.wire.Server() {
 					m.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.Hold})
 				}
 			}

@@ -90,7 +90,7 @@ func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
 					time.Sleep(time.Nanosecond)
 				}
 			}()
-			s.e.wire.Abort(wire.ErrExpired)
+			s.epoch.wire.Abort(wire.ErrExpired)
 			over(t, h, wire.ErrExpired)
 		})
 	}

@@ -21,10 +21,10 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 		_, err := c.Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(t.Context(), "/slow", nil)
 		require.NoError(t, err)
 
-		_, err = s.e.awaitCertainty(t.Context(), "/slow", SessionOnly)
+		_, err = s.epoch.awaitCertainty(t.Context(), "/slow", SessionOnly)
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second) // no write meanwhile, but pings: the session lives on
-		assert.Equal(t, errUncertain, s.e.registerHold(newHold(s.e, "/slow", HoldOptions{Loss: SessionOnly})))
+		assert.Equal(t, errUncertain, s.epoch.registerHold(newHold(s.epoch, "/slow", HoldOptions{Loss: SessionOnly})))
 		assert.NoError(t, s.Context().Err())
 		assert.Zero(t, c.Safety().Holds)
 		hold(t, s, "/again", HoldOptions{Loss: SessionOnly})

@@ -186,7 +186,7 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		)
 		srv.Cut(0)
 		time.Sleep(time.Second)
-		require.False(t, s.e.wire.Validity().Standing().Current)
+		require.False(t, s.epoch.wire.Validity().Standing().Current)
 		close(free)
 		time.Sleep(time.Minute)
 		assert.NoError(t, h.Context().Err())

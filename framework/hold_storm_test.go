@@ -58,8 +58,8 @@ func storm(t *testing.T, random *rand.Rand) {
 			}
 			mu.Lock()
 			for h := range alive {
-				if h.e.n <= change.Epoch && (h.Valid() || h.Context().Err() == nil) {
-					t.Errorf("a hold of epoch %d is alive after %v", h.e.n, change)
+				if h.e.number <= change.Epoch && (h.Valid() || h.Context().Err() == nil) {
+					t.Errorf("a hold of epoch %d is alive after %v", h.e.number, change)
 				}
 			}
 			mu.Unlock()

@@ -59,7 +59,7 @@ func TestHoldEnd(t *testing.T) {
 		h = hold(t, s, "/other", HoldOptions{})
 		h.End(why)
 		over(t, h, why)
-		assert.Zero(t, s.e.core.currentEpoch().wire.Validity().Remaining()-s.Client().Safety().Remaining)
+		assert.Zero(t, s.epoch.core.currentEpoch().wire.Validity().Remaining()-s.Client().Safety().Remaining)
 		assert.Zero(t, s.Client().Safety().Holds)
 	})
 }
@@ -309,13 +309,13 @@ func TestHoldTraffic(t *testing.T) {
 			require.NoError(t, err)
 			waiting := &wire.Watch{Kind: wire.Data, Path: "/watched", Fn: func(wire.WatchEvent) {}}
 			armed := make(chan struct{})
-			s.e.wire.Submit(
+			s.epoch.wire.Submit(
 				&wire.Call{Op: 3, Body: existsBody("/watched"), Watch: waiting, Done: func(wire.Reply) { close(armed) }},
 			)
 			<-armed
 			h, err := s.Hold(t.Context(), HoldOptions{Path: "/watched", OwnWatchAfter: -1})
 			require.NoError(t, err)
-			s.e.wire.Unwatch(waiting)
+			s.epoch.wire.Unwatch(waiting)
 			time.Sleep(time.Minute)
 			require.NoError(t, srv.Delete("/watched"))
 			over(t, h, ErrNodeDeleted)

@@ -197,7 +197,7 @@ func (h *Hold) onExistsReply(w *wire.Watch, r wire.Reply) {
 		h.pollOwnNode()
 	default:
 		h.e.core.log.Warn("cannot read our own hold's node; retrying",
-			"epoch", h.e.n, "path", h.fullPath, "err", err)
+			"epoch", h.e.number, "path", h.fullPath, "err", err)
 		h.forgetWatch(w)
 		h.setTimer(rereadPause) // no effect if the hold has ended since
 	}
@@ -251,10 +251,10 @@ func (h *Hold) onPollReply(r wire.Reply) {
 		h.setTimer(h.e.wire.Validity().Standing().Timeout)
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("no permission to read our own hold's node: its deletion will not be noticed",
-			"epoch", h.e.n, "path", h.fullPath, "needs", "READ, or ADMIN, on its own nodes")
+			"epoch", h.e.number, "path", h.fullPath, "needs", "READ, or ADMIN, on its own nodes")
 	default:
 		h.e.core.log.Warn("cannot read our own hold's node; retrying",
-			"epoch", h.e.n, "path", h.fullPath, "err", err)
+			"epoch", h.e.number, "path", h.fullPath, "err", err)
 		h.setTimer(rereadPause) // no effect if the hold has ended since
 	}
 }

@@ -174,7 +174,7 @@ func TestHooksSeeAHoldThatCameTooLate(t *testing.T) {
 		srv, d := zktest.RunT(t), &diary{}
 		var s *Session
 		c := dial(t, srv, WithHooks(Hooks{Hold: func(context.Context, HoldInfo) (context.Context, func(error)) {
-			s.e.changeState(func() { s.e.endedBy = ErrSessionLost })
+			s.epoch.changeState(func() { s.epoch.endedBy = ErrSessionLost })
 			return nil, func(cause error) { d.add("%v", cause) }
 		}}))
 		s = connected(t, c)
@@ -221,7 +221,7 @@ func TestWithoutHooksNothingIsAllocated(t *testing.T) {
 	var o clientHooks
 	hooks := (&Client{}).Hooks()
 	ctx, c := t.Context(), &Client{core: &clientCore{}}
-	op := &operationRun[int]{operation: &operation[int]{c: c, operationKind: operationKind{name: "getData"}, path: "/a"}, epoch: &sessionEpoch{n: 1}}
+	op := &operationRun[int]{operation: &operation[int]{c: c, operationKind: operationKind{name: "getData"}, path: "/a"}, epoch: &sessionEpoch{number: 1}}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		_ = op.reportBegin(ctx)
 		op.reportResult(nil)

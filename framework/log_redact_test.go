@@ -165,10 +165,10 @@ func TestSecretsStaySecret(t *testing.T) {
 				s, err := c.Session(ctx)
 				all.hear(s, err)
 				if err == nil {
-					id, password := s.e.wire.Identity()
+					id, password := s.epoch.wire.Identity()
 					all.secrets[fmt.Sprintf("password of %#x", id)] = password
 					_, err := s.Hold(ctx, HoldOptions{Path: path})
-					all.hear(err, s.Client(), s.e.wire.Err(), c.GetData(), c.Create())
+					all.hear(err, s.Client(), s.epoch.wire.Err(), c.GetData(), c.Create())
 				}
 				all.hear(c.State(), c.Safety())
 			}

@@ -297,7 +297,7 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, c.CreateContainers(ctx, "/locks"))
 		other := dial(t, srv)
-		e := connected(t, c).e
+		e := connected(t, c).epoch
 		o := c.Create().WithMode(EphemeralSequential).WithProtection().operation("/locks/lock-", nil)
 		p, r := o.leftovers.(*protectedCreate), &operationRun[CreateResult]{operation: o, epoch: e}
 		path := func() string { return "/locks/" + zkpath.Protect(p.guid, "lock-") }
@@ -315,7 +315,7 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		assert.Empty(t, protectedNodes(srv), "and it is removed")
 
 		guid := p.guid
-		lost(connected(t, other).e)
+		lost(connected(t, other).epoch)
 		_, err = c.Create().WithMode(EphemeralSequential).ForPath(ctx, path(), nil)
 		require.NoError(t, err)
 		_, done, err = p.recoverOutcome(ctx, r)

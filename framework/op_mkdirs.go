@@ -127,10 +127,10 @@ func (c *Client) parentLevelsError(at string, err error) error {
 // ancestors.
 func (c *Client) directoryCall(path string, p parentOptions, nearest bool) *wire.Call {
 	acl := p.acl
-	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {
-		acl = cfg.aboveACL
-		if nearest || path == c.view.prefix { // the root of a namespace gets directoryACL as well
-			acl = cfg.directoryACL
+	if cfg := &c.core.cfg; acl == nil && cfg.parentACL != nil {
+		acl = cfg.ancestorACL
+		if nearest || path == c.view.prefix { // the root of a namespace gets parentACL as well
+			acl = cfg.parentACL
 		}
 	}
 	op := jute.OpCreate

@@ -130,7 +130,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 
 // decompressResults decompresses the data of the results, within the limit for all together.
 func (b MultiReadBuilder) decompressResults(results []ReadResult) {
-	left := b.c.core.cfg.decompressed
+	left := b.c.core.cfg.decompressedLimit
 	for i := range results {
 		r := &results[i]
 		full, err := b.c.fullPath(r.Path)

@@ -199,7 +199,7 @@ func (c *Client) checkRequestSize(bytes int) error {
 // decodeNodeData returns a node's data, decompressed if p says so. Empty data are returned as they are: the
 // parents that operations create have them, and are never compressed.
 func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
-	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
+	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressedLimit)
 }
 
 // decodeNodeDataUpTo is decodeNodeData with another limit, in bytes, than [WithDecompressedLimit].

@@ -278,7 +278,7 @@ func (r *operationRun[T]) reportResult(err error) {
 	}
 	end := OperationEnd{Err: err, Attempts: r.tries}
 	if r.epoch != nil {
-		end.Epoch = r.epoch.n
+		end.Epoch = r.epoch.number
 	}
 	r.endReported = true
 	r.reportEnd(end)

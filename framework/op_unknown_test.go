@@ -28,7 +28,7 @@ func TestUnknownOperationBesidesOthers(t *testing.T) {
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		replied := make(chan wire.Reply, 1)
-		s.e.wire.Submit(&wire.Call{Op: jute.OpWhoAmI, Done: func(r wire.Reply) { replied <- r }})
+		s.epoch.wire.Submit(&wire.Call{Op: jute.OpWhoAmI, Done: func(r wire.Reply) { replied <- r }})
 		r := <-replied
 		assert.NoError(t, r.Err)
 		assert.Equal(t, jute.CodeUnimplemented, r.Code)

@@ -35,28 +35,28 @@ type options struct {
 }
 
 type timeoutOptions struct {
-	timeoutAsked   bool          // the session timeout is not the default
+	timeoutGiven   bool          // WithSessionTimeout was given
 	connectTimeout time.Duration // how long an operation waits for a connection
 	dialTimeout    time.Duration // 0: derived from the session timeout
 	closeTimeout   time.Duration
 }
 
 type accessOptions struct {
-	credentials  []*wire.Credential // pointers, because fmt prints unexported fields without asking them
-	sasl         SASLMechanism      // nil: no login
-	saslName     string             // the name of sasl
-	aclProvider  ACLProvider        // nil: open
-	directoryACL []ACL              // for a missing parent directly above the node; nil: as aclProvider says
-	aboveACL     []ACL              // for missing parents further up
+	credentials []*wire.Credential // pointers, because fmt prints unexported values without calling their Format
+	sasl        SASLMechanism      // nil: no login
+	saslName    string             // the result of sasl.Name
+	aclProvider ACLProvider        // nil: every node gets OpenACL
+	parentACL   []ACL              // for the missing parent of a node; nil: the ACL is aclProvider's
+	ancestorACL []ACL              // for the missing parents above that; used if parentACL is set
 }
 
 type dataOptions struct {
-	defaultData  []byte // never nil: on the wire null data differ from empty data, which readers expect
-	compression  CompressionProvider
-	compressed   bool // by default
-	decompressed int  // limit for one call, in bytes
+	defaultData       []byte // never nil: the protocol distinguishes null from empty data, and readers expect the latter
+	compression       CompressionProvider
+	compressed        bool // the default of every operation
+	decompressedLimit int  // in bytes, for one call
 
-	parentLevels      *int // nil: no limit
+	parentLevels      *int // how many missing parents may be created; nil: no limit
 	persistentParents bool
 }
 
@@ -64,7 +64,9 @@ type networkOptions struct {
 	readOnly bool
 	tracking bool
 	joinable func(host string) bool // nil: see trustedHosts
-	spread   time.Duration          // limits the random pause between a loss and the search, to spread reconnects
+	// spread limits the random pause between the loss of a connection and the search for a server: otherwise all
+	// clients of a failed server would reconnect at the same moment.
+	spread time.Duration
 }
 
 type limitOptions struct {
@@ -72,14 +74,14 @@ type limitOptions struct {
 	maxReply int // 0: wire's default
 	window   int
 
-	background int // how many operations can be there
+	background int // how many operations may be in the background at the same time
 }
 
 type reportOptions struct {
 	logger      *slog.Logger
 	onState     func(StateChange)
 	observer    clientHooks
-	recipeHooks Hooks // the functions of observer that recipes call
+	recipeHooks Hooks // observer as one Hooks, for recipes: each function calls those of all
 }
 
 const defaultBackground = 1 << 18
@@ -88,7 +90,7 @@ func defaultOptions() options {
 	return options{
 		timeoutOptions: timeoutOptions{connectTimeout: 15 * time.Second, closeTimeout: 5 * time.Second},
 		dataOptions: dataOptions{defaultData: []byte{}, compression: Gzip{},
-			decompressed: defaultDecompressedLimit},
+			decompressedLimit: defaultDecompressedLimit},
 		dialOptions:    dialOptions{dial: wire.DialTCP},
 		networkOptions: networkOptions{spread: 100 * time.Millisecond},
 		limitOptions:   limitOptions{maxFrame: defaultMaxFrame, window: 1000, background: defaultBackground},
@@ -112,7 +114,7 @@ func newOptions(opts []Option) (options, error) {
 	return o, o.checkConflicts()
 }
 
-// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
+// Format hides the options, whose unexported fields, credentials among them, fmt would print.
 func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
 
 func (o *options) presentedCredentials() []wire.Credential {
@@ -123,7 +125,8 @@ func (o *options) presentedCredentials() []wire.Credential {
 	return out
 }
 
-// checkedOption returns an option that calls set if ok, and otherwise fails with the text.
+// checkedOption returns an option that calls set if ok is true. Otherwise the option fails: the error has the option's
+// name and the formatted text.
 func checkedOption(ok bool, set func(*options), option, format string, args ...any) Option {
 	return func(o *options) error {
 		if !ok {
@@ -139,12 +142,12 @@ func positiveDuration(d time.Duration, option string, field func(*options) *time
 		"%v is not a positive time; leave the option out for the default", d)
 }
 
-// WithSessionTimeout asks for a session timeout: how long the server keeps the session, its ephemeral nodes
-// and its locks after the last ping or request. The server grants a value within its limits, which by default
-// are 2 and 20 ticks of 2 s: 4 to 40 s. Default 60 s.
+// WithSessionTimeout sets the session timeout that the client requests: how long the servers keep the session, with its
+// ephemeral nodes and locks, after its last request or ping. The server grants a value within its limits, which by
+// default are 2 and 20 ticks of 2 s: 4 to 40 s. Default 60 s.
 func WithSessionTimeout(d time.Duration) Option {
 	return checkedOption(d >= time.Millisecond && d <= math.MaxInt32*time.Millisecond,
-		func(o *options) { o.sessionTimeout, o.timeoutAsked = d, true },
+		func(o *options) { o.sessionTimeout, o.timeoutGiven = d, true },
 		"WithSessionTimeout", "%v is out of range; give a time that the server is likely to grant, such as "+
 			"10*time.Second",
 		d)
@@ -152,8 +155,9 @@ func WithSessionTimeout(d time.Duration) Option {
 
 // WithConnectionTimeout limits the time for which an operation waits for a connection. Then it fails with
 // ErrNotConnected, and the retry policy decides whether to try again. The time counts from the operation's beginning,
-// or from the loss of the connection if that is later. Waiting in the queue of a busy connection does not count; that
-// wait ends with the operation's context or the session. Default 15 s.
+// or from the loss of the connection if that is later. While there is a connection, a request may also wait because the
+// window is full ([WithWindow]): that wait has no such limit, and ends with the operation's context or the session.
+// Default 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
 	return positiveDuration(d, "WithConnectionTimeout", func(o *options) *time.Duration { return &o.connectTimeout })
 }
@@ -169,7 +173,7 @@ func (o *options) dialTimeLimit() time.Duration {
 	return cmp.Or(o.dialTimeout, min(o.sessionTimeout/3, 5*time.Second))
 }
 
-// WithClosingTimeout limits the time that [Client.Close] may take. Default 5 s.
+// WithClosingTimeout limits how long [Client.Close] blocks. Default 5 s.
 func WithClosingTimeout(d time.Duration) Option {
 	return positiveDuration(d, "WithClosingTimeout", func(o *options) *time.Duration { return &o.closeTimeout })
 }
@@ -193,47 +197,47 @@ func WithMaxFrame(bytes int) Option {
 			"unless configured", bytes)
 }
 
-// WithMaxReply limits the answer to one request, in bytes. ZooKeeper itself sets no limit. In memory an answer takes up
-// to five times its size (for a list of very short names). If the answer is larger, the operation fails with
-// ErrReplyTooLarge and is not repeated: ask for less, with fewer reads in a [Client.MultiRead] for example, or raise
-// the limit. A node with too many children to list should be split.
+// WithMaxReply limits the reply to one request, in bytes. ZooKeeper itself sets no limit. In memory a reply takes up to
+// five times its size (for a list of very short names). If the reply is larger, the operation fails with
+// ErrReplyTooLarge and is not repeated: read less at a time, with fewer reads in a [Client.MultiRead] for example, or
+// raise the limit. If a node has too many children to list, distribute them over several nodes.
 //
-// The client skips the rest of a larger answer, so the connection, the session and all holds continue. But an answer
-// that takes most of the session timeout to arrive costs the connection. Default 32 MiB, enough for the names of half a
+// The client skips the rest of a larger reply, so the connection, the session and all holds continue. But a reply that
+// takes most of the session timeout to arrive costs the connection. Default 32 MiB, enough for the names of half a
 // million children. The limit is never less than [WithMaxFrame], so that all data that can be written can be read.
 func WithMaxReply(bytes int) Option {
 	return checkedOption(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
-		"WithMaxReply", "%d bytes is out of range; give the size of the largest answer, or leave the "+
+		"WithMaxReply", "%d bytes is out of range; give the size of the largest reply, or leave the "+
 			"option out for 32 MiB",
 		bytes)
 }
 
 // WithWindow limits the number of requests in flight. A request of more than 16 KiB counts as several. Further requests
-// wait in the client, in order. The client begins with 32, and keeps fewer in flight when they delay answers by more
+// wait in the client, in order. The client begins with 32, and keeps fewer in flight when they delay replies by more
 // than about a twenty-fourth of the session timeout.
 //
 // So a program that sends many or large requests does not delay the requests that keep the session and its holds alive.
-// Three kinds of requests go ahead of all that wait: pings, the writes of [RuleHeartbeat], and the question whether the
-// server is standalone. All other requests keep their order, clean-ups and releases included: the requests that a
-// program has sent under a lock are executed before the lock is released. Default 1000, the server's own limit for all
-// its clients together.
+// Three kinds of requests overtake those that wait: pings, the writes of [RuleHeartbeat], and the read that shows
+// whether the server is standalone. All other requests keep their order, clean-ups and releases included: the requests
+// that a program has sent under a lock are executed before the lock is released. Default 1000, the server's own limit
+// for all its clients together.
 func WithWindow(requests int) Option {
 	return checkedOption(requests >= 1, func(o *options) { o.window = requests },
 		"WithWindow", "%d requests are too few; at least one must be allowed", requests)
 }
 
 // WithDefaultData sets the data of nodes that are created without data. That includes the nodes of recipes, except a
-// latch's and those of revocable locks. Missing parents are created empty, as in Curator. Default: nil, which means no
-// data. (Curator writes the host's IP address.)
+// latch's and those of revocable locks. Missing parents are created empty, as in Curator. nil means no data. Default
+// nil. (Curator writes the host's IP address.)
 func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
 // WithCompression makes every operation compress the data that it writes and decompress the data that it
-// reads, unless its builder says Uncompressed or Undecompressed. That includes the data of recipes, so all
-// clients that share their nodes must agree on it, except for nodes whose data a recipe does not use. Missing
-// parents are created without data, and empty data are read as they are. Default: data are compressed only
-// where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
+// reads, unless Uncompressed or Undecompressed was called on its builder. That includes the data of recipes: all
+// clients that share a recipe's nodes must compress, or none, unless the recipe does not use its nodes' data. Missing
+// parents are created without data, and empty data are read as they are. Default: only the operations whose builders
+// have had Compressed or Decompressed called. Corresponds to Curator's enableCompression.
 func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
 
 // WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
@@ -243,19 +247,19 @@ func WithCompressionProvider(p CompressionProvider) Option {
 		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
 }
 
-// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in total
-// over its nodes, or a read of one node. A read that exceeds the rest of the limit fails by itself with
-// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in package tree,
-// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
-// the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
+// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a read of one node, or a
+// [Client.MultiRead], in total over its nodes. In a MultiRead only the read that exceeds the rest of the limit fails,
+// with ErrDecompressedTooLarge; later reads whose data are small enough succeed. Walk, in package tree, decompresses
+// one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at the limit.
+// Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {
-	return checkedOption(bytes > 0, func(o *options) { o.decompressed = bytes },
+	return checkedOption(bytes > 0, func(o *options) { o.decompressedLimit = bytes },
 		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
 		bytes)
 }
 
-// WithLogger sets the logger for connections and sessions. The keys are server, session (in hex), epoch and err.
-// Passwords and credentials are never logged. Unprintable characters in names chosen by other clients are escaped.
+// WithLogger sets the logger for connections and sessions. The most common keys are server, session (in hex), epoch and
+// err. Passwords and credentials are never logged. Unprintable characters in names chosen by other clients are escaped.
 // Default: nothing is logged.
 //
 // The lines of the client, its recipes and its caches are queued for the handler in order, and handled on a separate
@@ -287,10 +291,10 @@ func WithDialer(dial Dialer) Option {
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
 }
 
-// WithReadOnly lets the client use servers that have lost their quorum. They serve reads, possibly old ones,
-// but none older than what this client has seen. On such a server writes fail with [ErrNotReadOnly], a recipe
-// cannot join a queue, and nothing can be held (see [Session.WaitQuorum]). The client keeps looking for a
-// server with a quorum. See [ReadOnly]. Default: off.
+// WithReadOnly lets the client use servers that have lost their quorum. They serve reads, whose data may be old, but
+// not older than what this client has seen. On such a server writes fail with [ErrNotReadOnly], a recipe cannot join a
+// line, and nothing can be held (see [Session.WaitQuorum]). The client continues to search for a server with a quorum.
+// See [ReadOnly]. Default: off.
 //
 // The servers must allow it: by the system property readonlymode.enabled and, in 3.8, by
 // localSessionsEnabled=true in their configuration, because a session that a server opens without a quorum is
@@ -298,34 +302,41 @@ func WithDialer(dial Dialer) Option {
 // ErrNotReadOnly.
 func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
 
-// WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
+// WithRule selects how holds are kept safe, see [Rule]. Default [RuleAuto].
 func WithRule(r Rule) Option {
 	return checkedOption(r >= RuleAuto && r <= RuleHeartbeat, func(o *options) { o.rule = r },
 		"WithRule", "there is no %v; choose RuleAuto, RuleBound or RuleHeartbeat", r)
 }
 
-// WithStaleServerBound sets D, the longest time for which a member of an ensemble may continue answering its clients
-// after it has lost its leader, or the leader its quorum. D is (syncLimit + 1.5) × tickTime of the servers; (2 ×
-// syncLimit + 1.5) × tickTime where links between members fail one way and later the other, or five members may be cut
-// apart twice in a row; and a tick more behind an observer master. The client recognises a standalone server, which
-// needs no bound. 0 means that members stop answering immediately. Default 13 s, for syncLimit=5 and tickTime=2000; for
-// the Docker image (syncLimit=2) 7 s is enough. If tickTime is longer than 2 s, give [WithServerTick], too.
+// WithStaleServerBound sets D, the longest time for which a member of an ensemble may continue to send replies to its
+// clients after it has lost its leader, or the leader its quorum. Calculate D from the servers' configuration:
+//
+//   - (syncLimit + 1.5) × tickTime;
+//   - (2 × syncLimit + 1.5) × tickTime where connections between members may fail in one direction and later in the
+//     other, or where five members may be cut apart twice in a row;
+//   - one tickTime more for clients of observers that follow an observer master, which also need [WithServerTick] with
+//     twice the tickTime.
+//
+// The client recognises a standalone server, which needs no bound. 0 means that members stop immediately. Default 13 s,
+// for syncLimit=5 and tickTime=2000; for the Docker image (syncLimit=2) 7 s is enough. If tickTime is longer than 2 s,
+// give [WithServerTick], too.
 func WithStaleServerBound(d time.Duration) Option {
 	return checkedOption(d >= 0, func(o *options) { o.bound = d },
 		"WithStaleServerBound", "%v is negative; give (syncLimit + 1.5) × tickTime of the servers", d)
 }
 
-// WithServerTick sets the servers' tickTime: a member reports to its leader twice in a tick which sessions have sent
-// something. Default 2 s, ZooKeeper's default, or more if the server grants a longer timeout than the client asked for.
-// With 2 s, session timeouts from 2 s are long enough. Shorter timeouts need this option, because a client cannot find
-// out that the tick is shorter. Never give less than the servers' tickTime.
+// WithServerTick sets the servers' tickTime: twice in a tick a member reports to its leader which sessions have sent
+// requests. Default 2 s, ZooKeeper's default, or more if the server grants a longer session timeout than requested.
+// With a tick of 2 s holds are possible from a session timeout of 2 s on. Shorter timeouts need this option, because a
+// client cannot find out that the tick is shorter. Never give less than the servers' tickTime.
 func WithServerTick(d time.Duration) Option {
 	return positiveDuration(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
 }
 
-// WithSafetyMargin shortens the time for which a hold is valid. The margin covers the scheduling of this process and
-// the difference between two clocks' rates. It also gives the work under the hold time to stop before the servers can
-// give the lock to another client. (See [WithFenceGrace] for the client's own actions after a loss.) 0 means no margin.
+// WithSafetyMargin sets by how much the time for which a hold is valid is shortened. The margin covers delays of this
+// process's goroutines, and clocks that run at different rates. It is also the time in which the work under the hold
+// can stop before the servers can grant the lock to another client. (After a loss the client itself closes the session,
+// see [WithFenceGrace].) 0 means no margin.
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s.
 func WithSafetyMargin(d time.Duration) Option {
@@ -336,12 +347,12 @@ func WithSafetyMargin(d time.Duration) Option {
 
 // WithFenceGrace sets the pause between the loss of a session and the beginning of the next session. When the next
 // session begins, the client closes the old session at the server, if it may still be alive there, over a second
-// connection. So the locks of the old session are passed on sooner. The pause gives their holders time to stop before
-// the client itself passes them on. There is no connection during the pause. 0 means no pause.
+// connection: so other clients get its locks sooner than by expiry. The pause is the time in which the work under these
+// locks can stop before that. There is no connection during the pause. 0 means no pause.
 //
-// Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a session that a
-// server has reported expired, when other clients have had the locks for a while. [WithSafetyMargin] sets the time that
-// holders have if the servers expire the session first.
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s. After a session that a server has reported
+// expired the default is a quarter of that (or the margin of [WithSafetyMargin], if given), since other clients have
+// had the locks for a while. WithSafetyMargin sets the time that the work has if the servers expire the session first.
 func WithFenceGrace(d time.Duration) Option {
 	return checkedOption(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
 		"0 or more", d)

@@ -11,8 +11,8 @@ import (
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
 // []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier ones.)
-// Credentials are never logged. Without TLS they cross the network in clear, which is logged once, at the first
-// connection that leaves the machine.
+// Credentials are never logged. Without TLS they cross the network unencrypted; the first time that they leave the
+// machine in this way, the client logs a warning.
 func WithAuth(scheme string, auth []byte) Option {
 	why := ""
 	switch {
@@ -27,21 +27,21 @@ func WithAuth(scheme string, auth []byte) Option {
 	}, "WithAuth", "%s", why)
 }
 
-// WithSASL makes every connection log in by SASL before anything else, also before the client presents the
-// credentials of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next
-// attempt follows after a pause that grows to 5 s on average. Until then the client is not connected, and
+// WithSASL makes every connection log in by SASL before anything else, also before the client presents the credentials
+// of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next attempt follows after a
+// random pause, which from attempt to attempt grows to 5 s on average. Until then the client is not connected, and
 // callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
 // [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
-	// Name is called here and not while a connection waits for it.
+	// Name is the user's code, and may block: it is called here, and not during a login.
 	return checkedOption(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
 		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 }
 
 // WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section "Server" in
 // the servers' JAAS configuration. It is the counterpart of a section "Client" with DigestLoginModule in Java. The
-// password does not cross the network, and the server proves that it knows the password, too. The traffic after the
-// login is neither encrypted nor signed; use [WithTLS] for that. See [WithSASL].
+// password does not cross the network, and the server proves that it has the password, too. The traffic after the login
+// is neither encrypted nor signed; use [WithTLS] for that. See [WithSASL].
 func WithSASLDigest(user, password string) Option {
 	m := &digestMD5{user: user, password: secretText(password)}
 	return checkedOption(user != "", func(o *options) {
@@ -67,9 +67,9 @@ func WithTLS(cfg *tls.Config) Option {
 // (ErrInvalidOption), unless VerifyConnection or VerifyPeerCertificate is set; then only that function
 // verifies. Default: no TLS.
 //
-// Why a connection was refused is in the errors of callers that wait for a connection: they match [ErrTLS]
-// and, with errors.As, x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. A
-// server that refuses the client gives its reason in a few words only.
+// When the client refuses a server's certificate, callers that wait for a connection get an error that matches [ErrTLS]
+// and, with errors.As, x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. When a server
+// refuses the client, the error has only the few words that TLS has for the server's reason.
 func WithTLSFiles(files TLSFiles) Option {
 	return func(o *options) error {
 		f := &tlsFileLoader{TLSFiles: files}
@@ -81,10 +81,10 @@ func WithTLSFiles(files TLSFiles) Option {
 	}
 }
 
-// WithACLProvider sets the source of a new node's ACL if the operation names none. [WithDefaultACL] and
+// WithACLProvider sets the function that returns a new node's ACL if the operation names none. [WithDefaultACL] and
 // [WithContenders] also set this; the last of the three counts. Default: [OpenACL] for all nodes.
 func WithACLProvider(p ACLProvider) Option {
-	return checkedOption(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
+	return checkedOption(p != nil, func(o *options) { o.aclProvider, o.parentACL, o.ancestorACL = p, nil, nil },
 		"WithACLProvider", "the provider is nil; leave the option out for the open ACL")
 }
 
@@ -103,28 +103,29 @@ func WithDefaultACL(acl ...ACL) Option {
 //
 // Each kind of node has its own ACL, unless the operation names one:
 //
-//   - The requested node itself, such as a contender's node in the queue, belongs to self. The others have
-//     READ, to watch it. They cannot write its data, so revocation, which writes into the holder's node, is
-//     refused between identities. So is setting a shared count: create its node with an ACL that has WRITE.
-//   - A missing parent of that node ([Client.Ensure] and [Client.CreateContainers] create one, too): READ,
-//     CREATE and DELETE for self and the others, to see the queue, enter and leave it. The root of a
-//     namespace has the same ACL.
-//   - Missing parents further up: READ and CREATE. Contenders cannot delete nodes directly below these, so do
-//     not let a recipe's path lead through another recipe's path, or through a node that a contender has to
-//     delete, such as a barrier.
+//   - The requested node itself, such as a contender's node in the line: self has all permissions, and the others
+//     have READ, to watch it. The others cannot write its data. So revocation, which writes into the holder's node,
+//     works within one identity only, and so does setting a shared count, unless you create the count's node with an
+//     ACL that has WRITE.
+//   - The missing parent of that node ([Client.Ensure] and [Client.CreateContainers] create one, too): self and the
+//     others have READ, CREATE and DELETE, to list the line, join it, and delete their nodes. The root of a namespace
+//     has the same ACL.
+//   - Missing parents further up: self and the others have READ and CREATE. Contenders cannot delete nodes directly
+//     below these. So a recipe's path must not lead through another recipe's path, or through a node that a contender
+//     has to delete, such as a barrier.
 //
-// No client has permission to change such a parent's ACL or to write its data, not even its creator. The server removes
-// it if it is a container; otherwise only the super user can. A parent that exists already keeps its ACL.
+// No client has permission to change such a parent's ACL or to write its data, not even its creator. Nor may contenders
+// delete it, as a rule: if it is a container the servers delete it, otherwise only the super user can. A parent that
+// exists already keeps its ACL.
 //
-// self must be an identity that the client proves ([WithAuth], [WithSASL], a client certificate). It must not
-// be shared with others, because it alone has all rights on the client's nodes. Other identities that the
-// client proves as well get no rights. If the client does not prove self, it has no access to the nodes that
-// it creates: ErrNoAuth.
+// self must be an identity that the client proves ([WithAuth], [WithSASL], a client certificate). No other client
+// should have it, because it has all permissions on this client's nodes. Other identities that the client proves as
+// well get none. If the client does not prove self, it has no access to the nodes that it creates: ErrNoAuth.
 //
-// ACLs cannot protect contenders from each other completely. The parent's ACL decides whether a node may be
-// deleted, so an identity that can leave a queue by deleting its own node can delete the nodes of all others.
-// A hold notices that when the event arrives: its context ends with ErrNodeDeleted. Contenders that must not
-// be able to do this to each other cannot share a lock.
+// ACLs cannot protect contenders from each other completely. The parent's ACL decides whether a node may be deleted: an
+// identity that can delete its own node in the line can delete the nodes of all others. A hold is lost when the event
+// of such a deletion arrives: its context ends with ErrNodeDeleted. Contenders that must not be able to do this to each
+// other cannot share a lock.
 //
 // [WithDefaultACL] and [WithACLProvider] also set this; the last of the three counts.
 func WithContenders(self Identity, others ...Identity) Option {
@@ -148,8 +149,8 @@ func WithContenders(self Identity, others ...Identity) Option {
 		}
 		node := append([]ACL{{PermAll, self.Scheme, self.ID}}, grantPermissions(PermRead, all[1:])...)
 		o.aclProvider = func(string) []ACL { return node }
-		o.directoryACL = grantPermissions(PermRead|PermCreate|PermDelete, all)
-		o.aboveACL = grantPermissions(PermRead|PermCreate, all)
+		o.parentACL = grantPermissions(PermRead|PermCreate|PermDelete, all)
+		o.ancestorACL = grantPermissions(PermRead|PermCreate, all)
 		return nil
 	}
 }

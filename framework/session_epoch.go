@@ -17,25 +17,26 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// sessionEpoch is one ZooKeeper session in the life of a client. There is exactly one live epoch at any time.
+// sessionEpoch is one ZooKeeper session of a client. At any time one epoch of the client is the current one; the
+// manager replaces it when its session is lost.
 type sessionEpoch struct {
-	n           int64
+	number      int64
 	core        *clientBase
 	wire        *wire.Session
-	conn        func() *zk.Conn // go-zookeeper's connection on it, made at the first call
-	ctx         context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
+	conn        func() *zk.Conn // go-zookeeper's connection on the session, made at the first call
+	ctx         context.Context // ends with the session; its cause matches ErrSessionLost or ErrClosed
 	cancel      context.CancelCauseFunc
 	onFirstHold func() // is called when a hold begins and there was none
 
-	// Owned by the manager's goroutine:
-	probing       bool         // a read of configPath is in flight
-	refusals      int          // number of reads of configPath in a row that were refused for a passing reason
+	// Owned by the manager's goroutine. A probe is a read of configPath that shows whether the server is standalone.
+	probing       bool         // a probe is in flight
+	probeRefusals int          // how many probes in a row were refused for a passing reason
 	loggedServers wire.Servers // the assumptions about the servers as last logged
 
-	mu        sync.Mutex  // never held while wire is called
-	changed   flow.Signal // a field below has changed
+	mu        sync.Mutex  // guards the fields up to holds; never held while wire is called
+	changed   flow.Signal // one of these fields has changed, or a state of wire that waiters check
 	attached  bool        // a member with a quorum has confirmed the session
-	suspended bool        // and now no such member is connected
+	suspended bool        // there is no connection to a member with a quorum
 	endedBy   error       // why nothing can be held any more
 	holds     map[*Hold]struct{}
 
@@ -43,7 +44,7 @@ type sessionEpoch struct {
 	sharedReads sharedReads
 }
 
-// changeState runs f with the lock held and wakes the goroutines that wait for a change.
+// changeState calls f with mu held, and wakes the goroutines that wait for a change.
 func (e *sessionEpoch) changeState(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -51,8 +52,9 @@ func (e *sessionEpoch) changeState(f func()) {
 	e.changed.Fire()
 }
 
-// isConnected reports whether the session has a connection to a member with a quorum. The epoch records a loss
-// before the loss is announced: so code that runs at the end of a hold does not find the client connected.
+// isConnected reports whether the session has a connection to a member with a quorum. The epoch records the loss of a
+// connection before it ends the holds, and before the loss is announced: so code that runs at the end of a hold does
+// not find the client connected.
 func (e *sessionEpoch) isConnected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,13 +71,13 @@ func (e *sessionEpoch) currentHolds() []*Hold {
 	return holds
 }
 
-// isEndError reports whether a transport error means that the session has ended.
+// isEndError reports whether an error of package wire means that the session has ended.
 func (e *sessionEpoch) isEndError(err error) bool {
 	return e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed)
 }
 
-// endCause returns why the session ends: ErrClosed, or ErrSessionLost with the reason. Everything that ends
-// with a session ends with this cause.
+// endCause returns why the session has ended: ErrClosed, or ErrSessionLost with the reason. The contexts of the session
+// and of its holds end with this cause.
 func (e *sessionEpoch) endCause() error {
 	if cause := context.Cause(e.ctx); cause != nil {
 		return cause
@@ -100,21 +102,20 @@ type clientBase struct {
 	connectFailure  connectFailure
 	hooks           serialExecutor // calls hooks on behalf of goroutines that must not wait
 	chance          *chance.Source
-	awaitedRequests sync.Pool   // the waits of operations that can be used again
-	clearTextLogged atomic.Bool // the log has said that credentials go over the network unencrypted
+	awaitedRequests sync.Pool   // *awaitedRequest
+	clearTextLogged atomic.Bool // it was logged that credentials cross the network unencrypted
 
-	wg     sync.WaitGroup // every goroutine of the core
+	wg     sync.WaitGroup // the goroutines that Close waits for
 	closed chan struct{}  // closed when Close begins
 
 	mu          sync.Mutex
 	current     *sessionEpoch // the last epoch, never nil; guarded by mu
-	closing     bool          // guarded by mu
-	replaced    flow.Signal   // current is replaced, or the client is closing; guarded by mu
-	reconnected flow.Signal   // there is a new connection; guarded by mu
+	closing     bool          // Close has begun; guarded by mu
+	replaced    flow.Signal   // fires when current is replaced, or Close begins; guarded by mu
+	reconnected flow.Signal   // fires when there is a new connection; guarded by mu
 }
 
-// spawn runs f on a goroutine that Close waits for. It returns false, without running f, when Close has
-// begun.
+// spawn runs f on a goroutine that Close waits for. It returns false, without running f, when Close has begun.
 func (c *clientBase) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,6 +126,7 @@ func (c *clientBase) spawn(f func()) bool {
 	return true
 }
 
+// pauseFor waits for d, or until ctx ends or Close begins.
 func (c *clientBase) pauseFor(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -135,8 +137,8 @@ func (c *clientBase) pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// currentEpoch returns the current epoch; nil when the client is closed. A lost epoch stays the current one until
-// the next has begun.
+// currentEpoch returns the current epoch; nil when Close has begun. A lost epoch stays the current one until the next
+// has begun.
 func (c *clientBase) currentEpoch() *sessionEpoch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,14 +148,14 @@ func (c *clientBase) currentEpoch() *sessionEpoch {
 	return c.current
 }
 
-// latestEpoch is currentEpoch, but after Close it returns the last epoch.
+// latestEpoch returns the current epoch, also when Close has begun.
 func (c *clientBase) latestEpoch() *sessionEpoch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current
 }
 
-// setCurrentEpoch makes e the current epoch. It returns false when the client is closed.
+// setCurrentEpoch makes e the current epoch. It returns false, and changes nothing, when Close has begun.
 func (c *clientBase) setCurrentEpoch(e *sessionEpoch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +167,7 @@ func (c *clientBase) setCurrentEpoch(e *sessionEpoch) bool {
 	return true
 }
 
-// shutDown makes spawn and setCurrentEpoch refuse, and returns the last epoch.
+// shutDown begins Close: from now on spawn and setCurrentEpoch return false. It returns the last epoch.
 func (c *clientBase) shutDown() *sessionEpoch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +186,7 @@ var endedContext = func() context.Context {
 	return ctx
 }()
 
-// epochReplaced returns a channel that is closed when e is no longer the current epoch, or the client is closed.
+// epochReplaced returns a channel that is closed when e is not the current epoch any more, or Close has begun.
 func (c *clientBase) epochReplaced(e *sessionEpoch) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,20 +196,22 @@ func (c *clientBase) epochReplaced(e *sessionEpoch) <-chan struct{} {
 	return c.replaced.C()
 }
 
-// nextConnection returns a channel that is closed at the next connection, of whatever epoch.
+// nextConnection returns a channel that is closed at the next connection, in this epoch or a later one.
 func (c *clientBase) nextConnection() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reconnected.C()
 }
 
-// signalConnection closes the channels of nextConnection, unless session has lost its connection again. Otherwise:
+// signalConnection closes the channels of nextConnection, unless session has lost its connection again. Without that
+// check, an operation could be repeated at the wrong moment:
 //
-//  1. A connection begins; its event waits for the manager.
-//  2. The connection is lost. An operation fails and takes nextConnection's channel.
-//  3. The manager handles the event: the operation is repeated, without a connection, and its next wait is the policy's.
+//  1. A connection begins; its event is queued for the manager.
+//  2. The connection is lost. An operation fails, and waits for the channel of nextConnection.
+//  3. The manager handles the event of step 1 and closes the channel. The operation is repeated without a connection,
+//     and then waits as long as the retry policy says, even if there is a connection sooner.
 //
-// An operation that fails after the check takes its channel after Fire.
+// With the check, an operation of step 2 that comes between the check and Fire blocks on mu, and gets the next channel.
 func (c *clientBase) signalConnection(session *wire.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,15 +225,15 @@ func (c *clientBase) serverList() []string {
 	return list
 }
 
-// explainWait adds the reason for the missing connection to the error of a wait. The wait was for a connection, or
-// until a context ended.
+// explainWait adds the reason for the missing connection, if there is none, to an error of a wait: one that matches
+// ErrNotConnected or a context's error. It returns other errors unchanged, and those that have a reason already.
 func (c *clientBase) explainWait(err error) error {
-	var told *disconnectedError
+	var explained *disconnectedError
 	switch {
 	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, errCredentialsRefused), errors.Is(err, ErrClosed), errors.As(err, &told):
+	case errors.Is(err, errCredentialsRefused), errors.Is(err, ErrClosed), errors.As(err, &explained):
 		return err
 	}
 	last := c.connectFailure.lastFailure()
@@ -251,7 +255,7 @@ func (c *clientBase) connectWaitError(ctx context.Context) error {
 	return c.explainWait(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
 }
 
-// pongReporter returns the function that reports the round trips of pings; nil without hooks.
+// pongReporter returns the function that reports the round trips of pings to the hooks; nil if there are none.
 func (c *clientBase) pongReporter() func(time.Duration) {
 	if len(c.cfg.observer) == 0 {
 		return nil
@@ -263,7 +267,8 @@ func (c *clientBase) reportRoundTrip(r RoundTrip) {
 	c.hooks.enqueue(func() { c.cfg.observer.reportRoundTrip(r) })
 }
 
-// refusalPause returns how long to wait after the nth passing refusal in a row.
+// refusalPause returns how long to wait after the nth refusal in a row that had a passing reason: at random between a
+// half and the whole of a limit that doubles with n, from 20 ms to 1 s.
 func (c *clientBase) refusalPause(n int) time.Duration {
 	return c.chance.UpTo(min(10*time.Millisecond<<min(n, 10), time.Second))
 }

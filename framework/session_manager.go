@@ -19,16 +19,17 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// sessionManager is the goroutine that owns the epochs. All events are put into its inbox as functions. It passes
-// each event to the state machine and carries out the effects. It waits only for its inbox and its timers.
+// sessionManager is the goroutine that opens and ends the epochs. Other goroutines put events into its inbox, as
+// functions; run calls them. The manager passes each event of the session to the state machine, and carries out the
+// effects that the machine returns. It waits only for its inbox and its timers.
 type sessionManager struct {
 	holdRequests
 
-	// Of its goroutine only:
+	// Only run's goroutine uses these:
 	state          stateMachine
 	stopped        bool
-	openedAt       time.Time // when the last session was begun
-	shortSessions  int       // how many sessions in a row were begun soon after the previous one
+	openedAt       time.Time // when the current epoch was opened
+	shortSessions  int       // how many epochs in a row were opened within shortLived after the one before
 	outage         connectionOutage
 	grantedTimeout time.Duration // the session timeout of the last connection
 }
@@ -41,7 +42,7 @@ func newManager(c *clientBase) *sessionManager {
 	return m
 }
 
-// run returns after stop.
+// run handles events until stop is called.
 func (m *sessionManager) run() {
 	defer m.heartbeatTimer.Stop()
 	defer m.probeTimer.Stop()
@@ -61,8 +62,9 @@ func (m *sessionManager) run() {
 
 func (m *sessionManager) stop() { m.inbox.Put(func() { m.stopped = true }) }
 
-// applyInput gives one input to the state machine and carries out the effects. server is the server that the input
-// is about, why the cause of a loss, fences the sessions to be closed before the next session is announced.
+// applyInput passes an input to the state machine and carries out the effects. server is the server of the event, and
+// why the reason for a loss; both are for reports. fences are the sessions to close before the next session is
+// announced.
 func (m *sessionManager) applyInput(in machineInput, server string, why error, fences []wire.Fence) {
 	var todo []machineEffect
 	m.state, todo = m.state.next(in)
@@ -102,8 +104,8 @@ func (m *sessionManager) announceState(change StateChange, server string, why er
 	}
 }
 
-// endEpoch ends the epoch: first its holds, then its context. What remains of its session is wound down in the
-// background.
+// endEpoch ends an epoch whose session is lost: first its holds, then its context. It does not wait for the session's
+// goroutines to end.
 func (m *sessionManager) endEpoch(e *sessionEpoch, why error) {
 	e.endAllHolds(why)
 	e.cancel(why)
@@ -118,7 +120,7 @@ func (m *sessionManager) endEpoch(e *sessionEpoch, why error) {
 // openEpoch begins epoch n. old is the previous epoch, nil for the first.
 func (m *sessionManager) openEpoch(n int64, old *sessionEpoch, fences []wire.Fence) error {
 	c := m.core
-	e := &sessionEpoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true,
+	e := &sessionEpoch{number: n, core: c, holds: map[*Hold]struct{}{}, suspended: true,
 		onFirstHold: func() { m.inbox.Put(m.scheduleHeartbeat) }}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
@@ -141,7 +143,7 @@ func (m *sessionManager) openEpoch(n int64, old *sessionEpoch, fences []wire.Fen
 	if old != nil {
 		cfg.LastZxid = old.wire.MaxZxid()
 		notBefore = time.Now().Add(m.reopenDelay())
-		if len(fences) > 0 { // else no old session can be in the way
+		if len(fences) > 0 { // else there is no session to close, and the grace would protect no holder
 			notBefore = notBefore.Add(c.cfg.graceAfterLoss(old.wire.Timeout(), old.wire.Err()))
 		}
 	}
@@ -159,17 +161,17 @@ func (m *sessionManager) openEpoch(n int64, old *sessionEpoch, fences []wire.Fen
 	})
 	if !c.setCurrentEpoch(e) {
 		e.cancel(ErrClosed)
-		session.Abort(ErrClosed) // Close reports on the session before this one: ErrUnacknowledged
+		session.Abort(ErrClosed) // Close has the previous epoch, and returns ErrUnacknowledged for its lost session
 		session.Wait()
 		return nil
 	}
-	session.SetServers(c.servers.currentServers()) // the list may have changed before e was the current epoch
+	session.SetServers(c.servers.currentServers()) // a change since serverList, above, was sent to the previous epoch
 	m.probeStandalone(e)
 	return nil
 }
 
-// reopenDelay returns how long to wait before the client asks for the next session. It is zero unless
-// sessions end in quick succession, as at a server that calls each of them expired.
+// reopenDelay returns how long to wait before the next session is opened. It is zero unless sessions end in quick
+// succession, for example because a server reports each of them expired.
 func (m *sessionManager) reopenDelay() time.Duration {
 	now := time.Now()
 	if m.shortSessions++; now.Sub(m.openedAt) > shortLived {
@@ -181,26 +183,27 @@ func (m *sessionManager) reopenDelay() time.Duration {
 	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.shortSessions, 10), 5*time.Second))
 }
 
-// shortLived: a session that begins within this time after the previous one counts for reopenDelay.
+// shortLived is the longest time between the openings of two sessions after which reopenDelay counts the earlier one as
+// short.
 const shortLived = 10 * time.Second
 
-// epochDialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
+// epochDialer returns the dialer of one epoch. It waits until notBefore, and uses TLS if configured.
 func (c *clientBase) epochDialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := sleepUntil(ctx, notBefore); err != nil {
 			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
 		}
 		var conn net.Conn
-		open, err := false, apart.ErrNoReturn
+		exposed, err := false, apart.ErrNoReturn
 		apart.Call(func() {
 			if conn, err = c.cfg.dialServer(ctx, network, addr, c.log); err == nil {
-				open = isUnprotected(conn)
+				exposed = isUnprotected(conn)
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
-		if open && len(c.cfg.credentials) > 0 && c.clearTextLogged.CompareAndSwap(false, true) {
+		if exposed && len(c.cfg.credentials) > 0 && c.clearTextLogged.CompareAndSwap(false, true) {
 			c.log.Warn("sending the credentials of WithAuth, passwords included, unencrypted: use WithTLS "+
 				"or WithTLSFiles", "server", addr)
 		}
@@ -208,7 +211,8 @@ func (c *clientBase) epochDialer(notBefore time.Time) Dialer {
 	}
 }
 
-// isUnprotected reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
+// isUnprotected reports whether a connection leaves the machine unencrypted. For a connection of a user's dialer that
+// is a guess: it may have an encryption of its own.
 func isUnprotected(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false
@@ -217,7 +221,7 @@ func isUnprotected(conn net.Conn) bool {
 	return ok && !to.IP.IsLoopback()
 }
 
-// errTooEarly marks an attempt that was not made because its time has not come. It is not a failure.
+// errTooEarly is the error of an attempt that ended while it waited for notBefore: no server has failed.
 var errTooEarly = errors.New("not connecting until the previous session has ended")
 
 func sleepUntil(ctx context.Context, t time.Time) error {
@@ -237,15 +241,15 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 
 func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 	c := m.core
-	if e.n != m.state.epoch {
+	if e.number != m.state.epoch {
 		return
 	}
-	log := c.log.With("epoch", e.n, "session", sessionIDValue(ev.SessionID), "server", ev.Server)
+	log := c.log.With("epoch", e.number, "session", sessionIDValue(ev.SessionID), "server", ev.Server)
 	switch ev.Kind {
 	case wire.Connected:
 		c.connectFailure.recordFailure("", nil)
 		m.recordConnected(log, ev)
-		in := machineInput{inConnected, e.n}
+		in := machineInput{inConnected, e.number}
 		if ev.ReadOnly {
 			in.kind = inReadOnly
 		}
@@ -258,12 +262,12 @@ func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 		if m.outage.beginOutage(time.Now()); !m.state.closed {
 			log.Warn("connection lost, session suspended; reconnecting", "err", ev.Err)
 		}
-		m.applyInput(machineInput{inDisconnected, e.n}, ev.Server, ev.Err, nil)
+		m.applyInput(machineInput{inDisconnected, e.number}, ev.Server, ev.Err, nil)
 		m.probeStandalone(e)
 	case wire.AuthFailed:
 		ev.Err = wrapRefusal(ev.Err)
 		m.logConnectFailure(log, slog.LevelError, "authentication failed; retrying", ev)
-		e.changeState(func() {}) // wakes the waiters that give up while every server refuses
+		e.changeState(func() {}) // wakes SessionSoon, which fails while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
 			ev.Err = wrapRefusal(c.addDialHint(ev.Err))
@@ -280,45 +284,46 @@ func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 func (m *sessionManager) onSessionLost(log *slog.Logger, e *sessionEpoch, ev wire.Event) {
 	why := e.endCause()
 	if m.state.closed {
-		e.cancel(why) // waits for the session end
+		e.cancel(why) // Close stops waiting for clean-ups: the servers delete the session's nodes
 		return
 	}
 	log.Warn("session lost, with all its holds; opening a new session", "err", ev.Err)
 	fences := e.wire.Unfenced()
 	if e.wire.Agreed() {
-		// No request of the session is in flight any more after twice its timeout: once for the last request that a
-		// server may have seen, once for that server's own clock.
-		left, grace := 2*e.wire.Timeout(), m.core.cfg.graceAfterLoss(e.wire.Timeout(), ev.Err)
+		// After twice the session timeout no request of the session is in flight any more: one timeout is for the last
+		// request, which may reach a server that late, and one for that server, which then keeps the session by its own
+		// clock.
+		longest, grace := 2*e.wire.Timeout(), m.core.cfg.graceAfterLoss(e.wire.Timeout(), ev.Err)
 		if errors.Is(ev.Err, wire.ErrExpired) {
-			// A leader may call a session expired before the others have agreed, but it does not lead for
-			// long without them.
-			left = min(left, m.core.cfg.bound)
+			// A leader that has lost its quorum may report a session expired, although the quorum has not committed
+			// that. But it stops within the bound.
+			longest = min(longest, m.core.cfg.bound)
 		}
 		id, password := e.wire.Identity()
 		fences = append(fences, wire.Fence{
-			SessionID: id, Password: password, Until: time.Now().Add(left + grace),
+			SessionID: id, Password: password, Until: time.Now().Add(longest + grace),
 		})
 	}
-	m.applyInput(machineInput{inLost, e.n}, ev.Server, why, fences)
+	m.applyInput(machineInput{inLost, e.number}, ev.Server, why, fences)
 }
 
 func (m *sessionManager) recordConnected(log *slog.Logger, ev wire.Event) {
-	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
+	attributes := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
 	if away := m.outage.endOutage(time.Now()); away > 0 {
-		told = append(told, "away", away.Round(time.Millisecond))
+		attributes = append(attributes, "away", away.Round(time.Millisecond))
 	}
-	log.Info("connected", told...)
-	asked := m.core.cfg.sessionTimeout
-	if m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.grantedTimeout {
+	log.Info("connected", attributes...)
+	requested := m.core.cfg.sessionTimeout
+	if m.core.cfg.timeoutGiven && ev.Timeout < requested && ev.Timeout != m.grantedTimeout {
 		log.Warn("the server grants a shorter session timeout than asked for: "+
 			"its maxSessionTimeout is the limit",
-			"asked", asked, "granted", ev.Timeout)
+			"asked", requested, "granted", ev.Timeout)
 	}
 	m.grantedTimeout = ev.Timeout
 }
 
-// logConnectFailure logs a failed attempt to connect, if the failure is news. The session itself logs every attempt
-// at DEBUG.
+// logConnectFailure logs a failed attempt to connect if connectionOutage selects it: otherwise an outage would fill the
+// log. Package wire logs every attempt at DEBUG.
 func (m *sessionManager) logConnectFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
 	m.core.connectFailure.recordFailure(ev.Server, ev.Err)
 	now := time.Now()
@@ -341,7 +346,7 @@ func wrapRefusal(err error) error {
 	return err
 }
 
-// addDialHint adds a hint for the operator to a connection's error.
+// addDialHint adds to a connection's error what may be wrong with the configuration.
 func (c *clientBase) addDialHint(err error) error {
 	if errors.Is(err, wire.ErrHungUp) && !c.cfg.usesEncryption() {
 		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+

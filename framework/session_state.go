@@ -17,13 +17,14 @@ const (
 	NeverConnected State = iota
 	// Connected is announced once in a client's life: for its first connection to a server with a quorum.
 	Connected
-	// Suspended means that the connection is lost. The session may survive; leaders and lock holders should pause.
+	// Suspended means that there is no connection. The session may live on at the servers; leaders and lock holders
+	// should pause.
 	Suspended
-	// Reconnected means that the client is connected again: to the same session or, if the epoch has grown, to a new
-	// session.
+	// Reconnected means that the client has a connection again: in the same session or, if the epoch has grown, in a
+	// new one.
 	Reconnected
-	// Lost means that the session has ended: its ephemeral nodes and watches are gone, or about to be. No hold of that
-	// epoch is valid any more.
+	// Lost means that the session has ended. No hold of its epoch is valid any more. The servers have deleted its
+	// ephemeral nodes and watches, or will do so soon.
 	Lost
 	// ReadOnly means that the connected server has no quorum: it serves reads, which may be old. This state occurs only
 	// with [WithReadOnly].
@@ -48,20 +49,20 @@ func (s State) IsConnected() bool { return s == Connected || s == Reconnected ||
 // StateChange is a state and the epoch in which it began.
 type StateChange struct {
 	State State
-	// Epoch counts the client's sessions from 1. When it has grown, the ephemeral nodes of the previous
-	// session are gone.
+	// Epoch is the number of the client's session, counted from 1. When it has grown, the previous session is lost, and
+	// so are its ephemeral nodes.
 	Epoch int64
 }
 
 func (c StateChange) String() string { return fmt.Sprintf("%v in epoch %d", c.State, c.Epoch) }
 
-// stateMachine is the connection-state machine as a value. It has no side effects: next returns the effects to
-// carry out, in order.
+// stateMachine decides which state changes are announced. It is a value without side effects: next returns the effects
+// that the manager has to carry out, in order.
 type stateMachine struct {
-	epoch   int64       // the live epoch, from 1
-	last    StateChange // last announced
-	greeted bool        // Connected has been announced
-	closed  bool
+	epoch         int64       // the current epoch, from 1
+	lastAnnounced StateChange // zero, which is NeverConnected, before the first
+	everConnected bool        // Connected has been announced
+	closed        bool
 }
 
 type inputKind int8
@@ -74,7 +75,7 @@ const (
 	inClose
 )
 
-// machineInput is an event in the session of an epoch. For inClose the epoch is ignored.
+// machineInput is an event of an epoch's session. inClose is for the whole client: its epoch is ignored.
 type machineInput struct {
 	kind  inputKind
 	epoch int64
@@ -83,27 +84,27 @@ type machineInput struct {
 type effectKind int8
 
 const (
-	// doAttach: the session of the epoch has a connection to a member with a quorum.
+	// doAttach records that the epoch has a connection to a member with a quorum.
 	doAttach effectKind = iota + 1
-	// doSuspend: the epoch has no such connection any more; end the holds that do not outlive it.
+	// doSuspend records that it has none, and ends the holds with SuspendedIsLoss.
 	doSuspend
-	// doLose: end everything of the epoch.
+	// doLose ends the epoch: its holds, its context and its session.
 	doLose
-	// doOpen: open a session for the epoch.
+	// doOpen opens the next epoch.
 	doOpen
-	// doAnnounce: report the change to the subscribers.
+	// doAnnounce reports the change to the subscribers.
 	doAnnounce
-	// doClose: end everything of the epoch because the client is being closed.
+	// doClose ends the holds of the epoch, since the client closes.
 	doClose
 )
 
 type machineEffect struct {
 	kind   effectKind
-	change StateChange // what doAnnounce announces; the other kinds set only Epoch
+	change StateChange // to be announced; for other kinds than doAnnounce only its Epoch is set
 }
 
-// next is the transition function. The order of its effects is a promise: everything that belongs to a
-// session ends before Lost is announced, and by then the next session exists.
+// next returns the machine after an input, and the effects of that input. Their order is a promise to users: all holds
+// and contexts of a session end before Lost is announced, and by then the next session is being opened.
 func (m stateMachine) next(in machineInput) (stateMachine, []machineEffect) {
 	if m.closed {
 		return m, nil
@@ -118,27 +119,27 @@ func (m stateMachine) next(in machineInput) (stateMachine, []machineEffect) {
 	var todo []machineEffect
 	do := func(kind effectKind) { todo = append(todo, machineEffect{kind, StateChange{Epoch: m.epoch}}) }
 	announce := func(s State, epoch int64) {
-		m.last = StateChange{s, epoch}
-		todo = append(todo, machineEffect{doAnnounce, m.last})
+		m.lastAnnounced = StateChange{s, epoch}
+		todo = append(todo, machineEffect{doAnnounce, m.lastAnnounced})
 	}
 	switch in.kind {
 	case inConnected:
 		do(doAttach)
 		switch {
-		case !m.greeted:
-			m.greeted = true
+		case !m.everConnected:
+			m.everConnected = true
 			announce(Connected, m.epoch)
-		case m.last.State != Connected && m.last.State != Reconnected:
+		case m.lastAnnounced.State != Connected && m.lastAnnounced.State != Reconnected:
 			announce(Reconnected, m.epoch)
 		}
 	case inReadOnly:
 		do(doSuspend)
-		if m.last.State != ReadOnly {
+		if m.lastAnnounced.State != ReadOnly {
 			announce(ReadOnly, m.epoch)
 		}
 	case inDisconnected:
 		do(doSuspend)
-		if m.last.State.IsConnected() {
+		if m.lastAnnounced.State.IsConnected() {
 			announce(Suspended, m.epoch)
 		}
 	case inLost:
@@ -146,8 +147,8 @@ func (m stateMachine) next(in machineInput) (stateMachine, []machineEffect) {
 		lost := m.epoch
 		m.epoch++
 		do(doOpen)
-		// No Lost for a session that was never established.
-		if m.last.State != NeverConnected && m.last.State != Lost {
+		// Lost is not announced for a session that was never announced.
+		if m.lastAnnounced.State != NeverConnected && m.lastAnnounced.State != Lost {
 			announce(Lost, lost)
 		}
 	}
@@ -160,18 +161,18 @@ type stateBoard struct {
 	spawn func(func()) bool // starts a goroutine that Close waits for; false after Close has begun
 	done  <-chan struct{}   // closed with the client
 
-	mu          sync.Mutex
-	now         StateChange
-	since       time.Time // when now began
-	away        time.Time // when the last connection to a quorum ended; zero while there is one
-	changed     flow.Signal
-	subscribers map[*flow.Queue[StateChange]]struct{} // one queue for each subscriber
-	listeners   map[*func()]struct{}                  // called after each change; they never wait
+	mu            sync.Mutex
+	now           StateChange
+	since         time.Time // when now began
+	noQuorumSince time.Time // when the last connection to a server with a quorum ended; zero while there is one
+	changed       flow.Signal
+	subscribers   map[*flow.Queue[StateChange]]struct{} // one queue for each subscriber
+	listeners     map[*func()]struct{}                  // called after each change; they never wait
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *stateBoard {
 	began := time.Now()
-	return &stateBoard{spawn: spawn, done: done, since: began, away: began,
+	return &stateBoard{spawn: spawn, done: done, since: began, noQuorumSince: began,
 		subscribers: map[*flow.Queue[StateChange]]struct{}{}, listeners: map[*func()]struct{}{}}
 }
 
@@ -181,9 +182,9 @@ func (b *stateBoard) announce(change StateChange) {
 	defer b.mu.Unlock()
 	b.now, b.since = change, time.Now()
 	if quorum := change.State == Connected || change.State == Reconnected; quorum {
-		b.away = time.Time{}
-	} else if b.away.IsZero() {
-		b.away = b.since
+		b.noQuorumSince = time.Time{}
+	} else if b.noQuorumSince.IsZero() {
+		b.noQuorumSince = b.since
 	}
 	b.changed.Fire()
 	for s := range b.subscribers {
@@ -206,12 +207,12 @@ func (b *stateBoard) callOnChange(f func()) (stop func()) {
 	}
 }
 
-// stateAge returns the state, when it began, and since when there has been no connection to a server with a
-// quorum: since New if there never was one, zero while there is one.
-func (b *stateBoard) stateAge() (now StateChange, since, away time.Time) {
+// stateAge returns the state, and when it began. noQuorumSince is the time since which there has been no connection to
+// a server with a quorum: that of New if there never was one, zero while there is one.
+func (b *stateBoard) stateAge() (now StateChange, since, noQuorumSince time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.now, b.since, b.away
+	return b.now, b.since, b.noQuorumSince
 }
 
 // currentState returns the state, and a channel that is closed when the state changes.
@@ -221,6 +222,8 @@ func (b *stateBoard) currentState() (StateChange, <-chan struct{}) {
 	return b.now, b.changed.C()
 }
 
+// subscribe returns a channel that receives the present state, unless that is NeverConnected, and then every change. It
+// is closed when ctx or the client ends.
 func (b *stateBoard) subscribe(ctx context.Context) <-chan StateChange {
 	out := make(chan StateChange)
 	s := flow.NewQueue[StateChange]()
@@ -237,6 +240,7 @@ func (b *stateBoard) subscribe(ctx context.Context) <-chan StateChange {
 	return out
 }
 
+// pumpChanges sends the changes in s to out until ctx or the client ends.
 func (b *stateBoard) pumpChanges(ctx context.Context, s *flow.Queue[StateChange], out chan<- StateChange) {
 	defer close(out)
 	defer b.removeSubscriber(s)

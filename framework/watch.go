@@ -17,17 +17,16 @@ const (
 	EventNodeCreated EventType = iota + 1
 	// EventNodeDeleted reports that the node was deleted.
 	EventNodeDeleted
-	// EventNodeDataChanged reports that the node's data was set.
+	// EventNodeDataChanged reports that the node's data was set, possibly to the same value.
 	EventNodeDataChanged
 	// EventNodeChildrenChanged reports that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset reports, only to persistent watches, that changes may not have been reported: the connection was lost
-	// and is back, or more than [WatchBacklog] events were waiting to be received. It stands for all those changes.
-	// Events before it report earlier changes; events after it report later changes, or repeat some. Read again
-	// everything that the watch covers. Path is the path of the watch.
+	// EventReset reports, only to persistent watches, that events may be missing: the client has reconnected, or more
+	// than [WatchBacklog] events were waiting to be received. It stands for all the missing events. Events before it
+	// report earlier changes; events after it report later changes, or repeat some. Read again everything that the
+	// watch covers. Path is the path of the watch.
 	EventReset
-	// EventEnd is the last event of a watch whose session has ended. Err has the reason. To continue watching set a new
-	// watch.
+	// EventEnd is the last event of a watch whose session has ended. Err has the reason. To continue, set a new watch.
 	EventEnd
 )
 
@@ -41,91 +40,92 @@ type Event struct {
 	Type EventType
 	// Path is the path of the changed node, relative to the view's namespace and the chroot.
 	Path string
-	// Err is set with EventEnd: ErrSessionLost or ErrClosed.
+	// Err is ErrSessionLost or ErrClosed with EventEnd, otherwise nil.
 	Err error
 }
 
-// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires after
-// the reconnect if the change happened in the meantime. The event of a change is delivered before the answer
-// to any read of this client that shows the change.
+// Watch is a watch that has been set. It survives reconnects within its session: a one-shot watch fires after the
+// reconnect if the node has changed in the meantime. The event of a change is delivered before the reply to any read of
+// this client that shows the change.
 //
 // C and Stop are safe for concurrent use.
 type Watch struct {
 	// C delivers the events in order. It is closed after the first event (one-shot), after EventEnd (persistent), or by
 	// Stop. Events wait in memory for the receiver, for a persistent watch up to [WatchBacklog] of them. Then one
-	// EventReset, last in the queue, stands for the rest. A slow receiver delays no other. Close of the client closes C
-	// and drops the events that have not been received. C is nil if the watch has a callback, whose events wait up to
+	// EventReset, the last that waits, stands for the rest. A slow receiver delays no other. Close of the client closes
+	// C and drops the events that have not been received. C is nil if the watch has a callback, whose events wait up to
 	// the same limit.
 	C <-chan Event
 
-	c        *Client
-	full     string
-	fn       func(Event)
-	overflow *watchOverflow // nil for a one-shot watch with a channel, whose only event always has room
+	client   *Client
+	fullPath string
+	kind     wire.WatchKind
+	callback func(Event)    // nil: events are sent to C
+	channel  chan Event     // C, to send to; closed when noMoreEvents is set and no event waits
+	overflow *watchOverflow // nil for a one-shot watch without a callback: its only event always fits into channel
 
 	mu           sync.Mutex
-	e            *sessionEpoch // the epoch of armed; guarded by mu
-	armed        *wire.Watch   // guarded by mu
-	ch           chan Event    // closed when noMoreEvents is set and no event waits
-	kind         wire.WatchKind
-	stopped      bool // Stop was called; guarded by mu
-	noMoreEvents bool // no more events come; guarded by mu
-	closed       bool // ch is closed; guarded by mu
+	epoch        *sessionEpoch // the epoch of armed; guarded by mu
+	armed        *wire.Watch   // nil while the watch is not armed; guarded by mu
+	stopped      bool          // Stop was called; guarded by mu
+	noMoreEvents bool          // guarded by mu
+	closed       bool          // channel is closed; guarded by mu
 }
 
-// watchOverflow has the state of a watch whose receiver can fall behind. Most watches are set by waiters, whose
-// receivers cannot: they do without it, to save memory.
+// watchOverflow is the part of a watch that only a watch whose receiver can fall behind needs. It is separate to save
+// memory: most watches are one-shot watches of waiters, which do without.
 type watchOverflow struct {
 	stopped chan struct{} // closed by Stop
-	queue   []Event       // events that did not fit into ch; guarded by Watch.mu
-	backlog eventBacklog  // counts the events of queue, or the events that wait for fn; guarded by Watch.mu
-	pumping bool          // a goroutine empties queue and alone sends to ch; guarded by Watch.mu
+	queue   []Event       // events that did not fit into the channel; guarded by Watch.mu
+	backlog eventBacklog  // counts the events that wait in queue or for the callback; guarded by Watch.mu
+	pumping bool          // pumpEvents runs, and alone sends to the channel; guarded by Watch.mu
 }
 
-// newWatch makes the watch of one operation; fn may be nil.
-func newWatch(c *Client, kind wire.WatchKind, full string, fn func(Event)) *Watch {
-	w := &Watch{c: c, kind: kind, full: full, fn: fn}
+// newWatch makes the watch of one operation; callback may be nil.
+func newWatch(c *Client, kind wire.WatchKind, fullPath string, callback func(Event)) *Watch {
+	w := &Watch{client: c, kind: kind, fullPath: fullPath, callback: callback}
 	room, persistent := 1, kind == wire.Persistent || kind == wire.Recursive
 	if persistent {
 		room = 64 // so that a receiver that keeps up needs no goroutine
 	}
-	if persistent || fn != nil {
+	if persistent || callback != nil {
 		w.overflow = &watchOverflow{stopped: make(chan struct{})}
-		w.overflow.backlog.unbounded = fn != nil && !c.isZeroValue() && c.view.forRecipes
+		w.overflow.backlog.unbounded = callback != nil && !c.isZeroValue() && c.view.forRecipes
 	}
-	if w.fn == nil {
-		w.ch = make(chan Event, room)
-		w.C = w.ch
+	if callback == nil {
+		w.channel = make(chan Event, room)
+		w.C = w.channel
 	}
 	return w
 }
 
 func (w *Watch) armWatches(e *sessionEpoch, call *wire.Call) { call.Watch = w.newWireWatch(e) }
 
+// newWireWatch returns the watch to arm with a request in epoch e. From now on only its events are delivered.
 func (w *Watch) newWireWatch(e *sessionEpoch) *wire.Watch {
-	armed := &wire.Watch{Kind: w.kind, Path: w.full}
+	armed := &wire.Watch{Kind: w.kind, Path: w.fullPath}
 	armed.Fn = func(ev wire.WatchEvent) { w.deliverEvent(armed, ev) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.e, w.armed = e, armed
+	w.epoch, w.armed = e, armed
 	return armed
 }
 
 func (w *Watch) disarmWatches() {
 	w.mu.Lock()
-	e, armed := w.e, w.armed
-	w.e, w.armed = nil, nil
+	e, armed := w.epoch, w.armed
+	w.epoch, w.armed = nil, nil
 	w.mu.Unlock()
 	if armed != nil {
 		e.wire.Unwatch(armed)
 	}
 }
 
-// Stop ends the watch, and removes it from the server if no other watch needs it there. C is closed, and
-// events that have not been received are lost. Stop waits neither for the server nor for a running callback.
-// Another Stop, or a Stop after the end, does nothing.
+// Stop ends the watch, and makes the client remove it from the server if no other watch needs it there. C is closed,
+// and events that have not been received are dropped. Stop does not block: it waits neither for the server nor for a
+// running callback. A second call does nothing, nor does a call after the watch has ended.
 func (w *Watch) Stop() {
-	if w == nil || w.c == nil {
+	if w == nil || w.client == nil {
 		return // the zero value
 	}
 	w.mu.Lock()
@@ -145,15 +145,15 @@ func (w *Watch) Stop() {
 	w.disarmWatches()
 }
 
-// closeChannel closes ch once. mu is held.
+// closeChannel closes the channel once. mu is held.
 func (w *Watch) closeChannel() {
-	if w.ch != nil && !w.closed {
+	if w.channel != nil && !w.closed {
 		w.closed = true
-		close(w.ch)
+		close(w.channel)
 	}
 }
 
-// deliverEvent takes an event on the goroutine that reads from the server. It does not block.
+// deliverEvent takes an event of the watch from, on the goroutine that reads from the server: so it must not block.
 func (w *Watch) deliverEvent(from *wire.Watch, we wire.WatchEvent) {
 	ev, ok := w.translateEvent(we)
 	w.mu.Lock()
@@ -163,21 +163,21 @@ func (w *Watch) deliverEvent(from *wire.Watch, we wire.WatchEvent) {
 	}
 	w.noMoreEvents = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
 	switch {
-	case w.fn != nil:
+	case w.callback != nil:
 		w.queueCallback(ev)
 	case w.overflow == nil:
-		w.ch <- ev // its only one
+		w.channel <- ev // does not block: it is the only event
 		w.closeChannel()
 	default:
 		w.sendEvent(ev)
 	}
 }
 
-// sendEvent gives an event to the receiver, or to the goroutine that does when the receiver is ready. mu is held.
+// sendEvent sends an event to the channel or, if that is full, queues it for pumpEvents. mu is held.
 func (w *Watch) sendEvent(ev Event) {
 	if !w.overflow.pumping {
 		select {
-		case w.ch <- ev:
+		case w.channel <- ev:
 			if w.noMoreEvents {
 				w.closeChannel()
 			}
@@ -185,55 +185,56 @@ func (w *Watch) sendEvent(ev Event) {
 		default:
 		}
 	}
-	if ev, ok := w.overflow.backlog.admitEvent(ev, w.c.userPath(w.full)); ok {
+	if ev, ok := w.overflow.backlog.admitEvent(ev, w.client.userPath(w.fullPath)); ok {
 		w.overflow.queue = append(w.overflow.queue, ev)
 	}
 	if !w.overflow.pumping {
 		w.overflow.pumping = true
-		w.c.core.ops.workers.spawn(w.pumpEvents)
+		w.client.core.ops.workers.spawn(w.pumpEvents)
 	}
 }
 
-// queueCallback queues a call of the callback. mu is held.
+// queueCallback queues a call of the callback with an event. mu is held.
 func (w *Watch) queueCallback(ev Event) {
-	ev, ok := w.overflow.backlog.admitEvent(ev, w.c.userPath(w.full))
+	ev, ok := w.overflow.backlog.admitEvent(ev, w.client.userPath(w.fullPath))
 	if !ok {
 		return
 	}
-	w.c.executors().callbacks.enqueue(func() {
+	w.client.executors().callbacks.enqueue(func() {
 		w.mu.Lock()
 		w.overflow.backlog.recordReceived(ev)
 		ended := w.stopped
 		w.mu.Unlock()
 		if !ended {
-			w.fn(ev)
+			w.callback(ev)
 		}
 	})
 }
 
-// pumpEvents sends the queue to a receiver that has fallen behind.
+// pumpEvents sends the queued events to a receiver that has fallen behind. It returns when the queue is empty, or Stop
+// or Close of the client empties it.
 func (w *Watch) pumpEvents() {
-	l := w.overflow
+	o := w.overflow
 	for {
 		w.mu.Lock()
-		if len(l.queue) == 0 {
-			l.pumping, l.queue = false, nil
+		if len(o.queue) == 0 {
+			o.pumping, o.queue = false, nil
 			if w.noMoreEvents {
 				w.closeChannel()
 			}
 			w.mu.Unlock()
 			return
 		}
-		ev := l.queue[0]
-		l.queue = l.queue[1:]
-		l.backlog.recordReceived(ev)
+		ev := o.queue[0]
+		o.queue = o.queue[1:]
+		o.backlog.recordReceived(ev)
 		w.mu.Unlock()
 		select {
-		case w.ch <- ev:
-		case <-l.stopped:
-		case <-w.c.core.ops.workers.ctx.Done():
+		case w.channel <- ev:
+		case <-o.stopped:
+		case <-w.client.core.ops.workers.ctx.Done():
 			w.mu.Lock()
-			w.noMoreEvents, l.queue = true, nil
+			w.noMoreEvents, o.queue = true, nil
 			w.mu.Unlock()
 		}
 	}
@@ -248,13 +249,13 @@ var eventTypes = map[int32]EventType{
 	wire.EventEnd:                 EventEnd,
 }
 
-// translateEvent translates an event of the session layer. ok is false if the event is not reported.
+// translateEvent returns the Event for an event of package wire. ok is false for a type that is not reported.
 func (w *Watch) translateEvent(we wire.WatchEvent) (ev Event, ok bool) {
 	if ev.Type, ok = eventTypes[we.Type]; ev.Type != EventEnd {
-		ev.Path = w.c.userPath(we.Path)
+		ev.Path = w.client.userPath(we.Path)
 		return ev, ok
 	}
-	ev.Path, ev.Err = w.c.userPath(w.full), ErrSessionLost
+	ev.Path, ev.Err = w.client.userPath(w.fullPath), ErrSessionLost
 	if errors.Is(we.Err, wire.ErrClosed) {
 		ev.Err = ErrClosed
 	}
@@ -265,10 +266,11 @@ func (w *Watch) translateEvent(we wire.WatchEvent) (ev Event, ok bool) {
 type WatchMode int8
 
 const (
-	// PersistentRecursiveWatch reports the creation, change and deletion of the node and of every node below
-	// it. Default, as in Curator.
+	// PersistentRecursiveWatch covers the node and every node below it: it reports creations, deletions and changes of
+	// data. Default, as in Curator.
 	PersistentRecursiveWatch WatchMode = iota
-	// PersistentWatch reports every event of the node and of its list of children.
+	// PersistentWatch covers one node: it reports its creation, its deletion, changes of its data, and the creation and
+	// deletion of its children.
 	PersistentWatch
 )
 
@@ -283,22 +285,23 @@ func (b WatchesBuilder) Add() AddWatchBuilder { return AddWatchBuilder{c: b.c} }
 
 // AddWatchBuilder adds a persistent watch. It is a value: each method returns a changed copy.
 type AddWatchBuilder struct {
-	c    *Client
-	mode WatchMode
-	fn   func(Event)
+	c        *Client
+	mode     WatchMode
+	callback func(Event)
 }
 
 // WithMode sets which nodes the watch covers. Default PersistentRecursiveWatch.
 func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mode; return b }
 
-// Watching makes the client call f with each event, in order, instead of sending the events to C; see
-// [Pending.Then] for where f runs. The Watch then only serves to stop it.
-func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
+// Watching makes the client call f with each event, in order, instead of sending the events to C; see [Pending.Then]
+// for the goroutine. Of the Watch then only Stop is of use.
+func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.callback = f; return b }
 
-// ForPath sets a watch on the node, which need not exist. The watch reports events in order until Stop, or until the
-// session ends, which it reports as EventEnd. It reports EventReset after each reconnect, because servers do not send a
-// persistent watch the events that it has missed, and when more than [WatchBacklog] events wait to be received. The
-// error is ErrUnimplemented before ZooKeeper 3.6, as of [Client.MultiRead].
+// ForPath sets a watch on the node, which need not exist, and blocks until the server has replied or ctx ends. The
+// watch reports events in order until Stop, or until the session ends, which it reports as EventEnd. It reports
+// EventReset after each reconnect, because servers do not send a persistent watch the events that it has missed, and
+// when more than [WatchBacklog] events wait to be received. The error is ErrUnimplemented before ZooKeeper 3.6, as it
+// is for [Client.MultiRead].
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return runForeground(ctx, b.operation(path))
 }
@@ -318,7 +321,7 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	default:
 		err = badArguments("unknown watch mode %d", b.mode)
 	}
-	w := newWatch(b.c, kind, full, b.fn)
+	w := newWatch(b.c, kind, full, b.callback)
 	return &operation[*Watch]{
 		c: b.c, operationKind: operationKind{name: "addWatch"}, path: path, argumentError: err, watch: w,
 		procedure: functionProcedure[*Watch]{makeRequest: func(*sessionEpoch) *wire.Call {
@@ -328,35 +331,36 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 }
 
 const (
-	// WatchBacklog is the number of events of one persistent watch that can wait to be received: 16384. Further events
-	// become one EventReset.
+	// WatchBacklog is the number of events of one persistent watch that can wait to be received: 16384. One EventReset
+	// stands for all further events.
 	WatchBacklog = 16 << 10
 	// WatchBacklogBytes limits the total size of the paths of those events: 4 MiB.
 	WatchBacklogBytes = 4 << 20
 )
 
-// eventBacklog limits the events of a watch that have not been received. Without it, every client that may write
-// below the watched path could fill the memory. The EventReset that stands for the rest is the last waiting event,
-// except for EventEnd. Until it is received no other event is added, since its receiver reads everything again.
+// eventBacklog limits the events of a watch that wait to be received. Without a limit, every client that may write
+// below the watched path could fill the memory. At the limit an EventReset is added, which stands for all further
+// events: until it is received only EventEnd is added, since the receiver will then read everything again.
 type eventBacklog struct {
-	unbounded     bool // no limit, because the receiver never waits
-	events, bytes int
-	resets        int  // how many of them are EventReset
-	covered       bool // the last EventReset stands for all further events
+	unbounded  bool // there is no limit: the receiver is a recipe or a cache, whose callbacks do not block
+	events     int  // how many events wait
+	bytes      int  // the total length of their paths
+	resets     int  // how many of them are EventReset
+	overflowed bool // the last EventReset stands for all further events
 }
 
-// admitEvent returns the event to put into the queue, possibly an EventReset in its place. It returns false if the
-// last EventReset already stands for the event. root is the watch's path.
-func (b *eventBacklog) admitEvent(ev Event, root string) (Event, bool) {
+// admitEvent returns the event to queue: ev or, at the limit, an EventReset of the watched path in its place. It
+// returns false if an EventReset that waits already stands for ev.
+func (b *eventBacklog) admitEvent(ev Event, watched string) (Event, bool) {
 	switch {
 	case b.unbounded:
 		return ev, true
 	case ev.Type == EventEnd:
-	case b.covered:
+	case b.overflowed:
 		return ev, false
 	case b.events >= WatchBacklog, b.bytes+len(ev.Path) > WatchBacklogBytes:
-		b.covered = true
-		ev = Event{Type: EventReset, Path: root}
+		b.overflowed = true
+		ev = Event{Type: EventReset, Path: watched}
 	}
 	b.events++
 	b.bytes += len(ev.Path)
@@ -366,7 +370,7 @@ func (b *eventBacklog) admitEvent(ev Event, root string) (Event, bool) {
 	return ev, true
 }
 
-// recordReceived records that the first waiting event was received.
+// recordReceived records that ev, which has waited longest, was received.
 func (b *eventBacklog) recordReceived(ev Event) {
 	if b.unbounded {
 		return
@@ -375,7 +379,7 @@ func (b *eventBacklog) recordReceived(ev Event) {
 	b.bytes -= len(ev.Path)
 	if ev.Type == EventReset {
 		if b.resets--; b.resets == 0 {
-			b.covered = false
+			b.overflowed = false
 		}
 	}
 }

@@ -8,46 +8,46 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// WatchSet is many one-shot watches of a session with one callback, for a copy of thousands of nodes: each of them
-// takes about 200 bytes of memory, where a [Watch] takes about 500. Reads arm them by WatchedBy, [WatchSet.Rearm] arms
-// many at once. They survive reconnects within the session, as every one-shot watch does, and end with it, without a
-// call of the callback. Safe for concurrent use. For authors of caches.
+// WatchSet is a set of one-shot watches of a session that share a callback, for copies of thousands of nodes: a watch
+// of a set takes about 200 bytes of memory, a [Watch] about 500. A read with WatchedBy arms one watch, [WatchSet.Rearm]
+// arms many at once. The watches survive reconnects within the session, as every one-shot watch does, and end with it,
+// without a call of the callback. Safe for concurrent use. For authors of caches.
 type WatchSet struct {
-	s       *Session
+	session *Session // nil in the zero value
 	members wire.WatchSet
 }
 
-// watchOptions is the watch that a builder sets, if any.
+// watchOptions has the watch that a read sets, if any.
 type watchOptions struct {
-	wanted bool
-	fn     func(Event)
-	set    *WatchSet // replaces a separate watch
+	wanted   bool
+	callback func(Event) // nil: the watch has a channel
+	set      *WatchSet   // if not nil, the watch belongs to it, and the other fields do not count
 }
 
-func callbackWatch(f func(Event)) watchOptions { return watchOptions{wanted: f != nil, fn: f} }
+func callbackWatch(f func(Event)) watchOptions { return watchOptions{wanted: f != nil, callback: f} }
 
-// WatchSet returns an empty set of one-shot watches. f is called once for each watch that fires; see
-// [Pending.Then] for where it runs. If a node was deleted that has a watch of its data and one of its
-// children, f may be called twice. For authors of caches.
+// WatchSet returns an empty set of one-shot watches. f is called once for each watch that fires; see [Pending.Then] for
+// the goroutine. When a node is deleted that has two watches, of its data and of its children, f may be called twice.
+// For authors of caches.
 func (s *Session) WatchSet(f func(Event)) *WatchSet {
 	if s.isZeroValue() || f == nil {
 		return &WatchSet{}
 	}
-	set := &WatchSet{s: s}
+	set := &WatchSet{session: s}
 	set.members.Fn = func(we wire.WatchEvent) {
 		typ, ok := eventTypes[we.Type]
 		if !ok || typ == EventEnd {
 			return
 		}
-		ev := Event{Type: typ, Path: s.c.userPath(we.Path)}
-		s.c.executors().callbacks.enqueue(func() { f(ev) })
+		ev := Event{Type: typ, Path: s.client.userPath(we.Path)}
+		s.client.executors().callbacks.enqueue(func() { f(ev) })
 	}
 	return set
 }
 
-// Drop ends the set's watches of the node at path: of its data, of its children, or both. If no other watch needs them,
-// they are removed from the server; Drop does not wait for that. A watch whose read has no answer yet is not dropped.
-// If several reads have armed watches of one kind on one path, Drop ends one of them.
+// Drop ends the set's watches of the node at path: of its data, of its children, or both. It does not block. The client
+// removes them from the server if no other watch needs them there. A watch whose read has no reply yet is not ended. If
+// several reads have armed watches of one kind on one path, Drop ends one of them.
 func (w *WatchSet) Drop(path string, data, children bool) {
 	full, err := w.fullPath(path)
 	if err != nil {
@@ -60,20 +60,20 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 	if children {
 		kinds = append(kinds, wire.Child)
 	}
-	w.s.e.wire.UnwatchPath(&w.members, full, kinds...)
+	w.session.epoch.wire.UnwatchPath(&w.members, full, kinds...)
 }
 
-// Rearm arms watches on nodes that were read without a watch, all by one request: of the data of some nodes, and of the
-// children of others. since is a [Session.Zxid] from before they were read. A watch whose node has changed since then
-// fires immediately, and its callback is called before those of the Pending; so does a watch that cannot be armed
-// because there is a persistent watch on its path. Any event of the node that comes before the result, also that of
-// another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge if it does not fit into the
-// server's packet limit.
+// Rearm arms watches, all by one request, on nodes that were read without a watch: of the data of some nodes, and of
+// the children of others. since is a [Session.Zxid] from before the nodes were read. A watch whose node has changed
+// since then fires immediately: the set's callback is called before those of the Pending. So does a watch that cannot
+// be armed because there is a persistent watch on its path. A watch also fires for any event of its node that comes
+// before the reply, even if that event is of another watch. If the request fails, no watch is armed. The error is
+// ErrTooLarge if the request is larger than [WithMaxFrame] allows.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
 	o := &operation[struct{}]{operationKind: operationKind{name: "setWatches"}}
 	a := &watchSetArmer{set: w, since: since}
-	if o.c = (&Client{}); w.s != nil {
-		o.c = w.s.c
+	if o.c = (&Client{}); w.session != nil {
+		o.c = w.session.client
 	}
 	for i, path := range append(data[:len(data):len(data)], children...) {
 		full, err := w.fullPath(path)
@@ -93,15 +93,15 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 
 func setWatches(*sessionEpoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 
-// Arm arms one-shot watches without reading the nodes, all by one request: of the data of existing nodes, and then of
-// missing nodes, for their creation. since is a [Session.Zxid] from before the nodes were seen: a watch whose node has
-// changed since then fires immediately, possibly before the Pending is done. If the request fails, none is armed.
-// Nothing shows whether the client may read the nodes: newer servers do not send the events of nodes that it may not
-// read. For authors of recipes.
-func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) *Pending[[]*Watch] {
+// Arm arms one-shot watches, all by one request, without reading the nodes: of the data of nodes that exist, and of the
+// creation of nodes that are missing. since is a [Session.Zxid] from before these nodes were read or listed: a watch
+// whose node has changed since then fires immediately, possibly before the Pending is done. If the request fails, no
+// watch is armed. The result has the watches in the order of the paths. Arm does not report whether the client has
+// permission to read a node; without it, newer servers send no events of the node. For authors of recipes.
+func (s *Session) Arm(ctx context.Context, since int64, existing, missing []string) *Pending[[]*Watch] {
 	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), operationKind: operationKind{name: "setWatches"}}
-	a := &watchListArmer{since: since, there: len(there)}
-	for _, path := range append(there[:len(there):len(there)], absent...) {
+	a := &watchListArmer{since: since, existing: len(existing)}
+	for _, path := range append(existing[:len(existing):len(existing)], missing...) {
 		full, err := o.c.fullPath(path)
 		if o.path = path; err != nil {
 			o.argumentError = err
@@ -115,18 +115,18 @@ func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) 
 	return startBackground(ctx, o)
 }
 
-// watchListArmer arms single watches by setWatches, the first of them on existing nodes.
+// watchListArmer arms single watches by one setWatches.
 type watchListArmer struct {
-	since   int64
-	watches []*Watch
-	there   int
+	since    int64
+	watches  []*Watch
+	existing int // how many of the watches, the first ones, are on existing nodes
 }
 
 func (a *watchListArmer) armWatches(e *sessionEpoch, call *wire.Call) {
 	call.Rearm = &wire.Rearming{Since: a.since}
 	for i, w := range a.watches {
 		armed := w.newWireWatch(e)
-		armed.Absent = i >= a.there
+		armed.Absent = i >= a.existing
 		call.Rearm.Watches = append(call.Rearm.Watches, armed)
 	}
 }
@@ -138,13 +138,14 @@ func (a *watchListArmer) disarmWatches() {
 }
 
 func (w *WatchSet) fullPath(path string) (full string, err error) {
-	if w.s == nil {
+	if w.session == nil {
 		return "", ErrNoClient
 	}
-	return w.s.c.fullPath(path)
+	return w.session.client.fullPath(path)
 }
 
-// newArmer returns the watch for the result of a read, and the object that arms it; both nil if none is wanted.
+// newArmer returns the watch that the result of a read has, and the object that arms it. The watch is nil for a watch
+// of a set; both are nil if no watch is wanted.
 func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Watch, watchArmer) {
 	switch {
 	case s.set != nil:
@@ -156,7 +157,7 @@ func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Wa
 		}
 		return nil, a
 	case s.wanted:
-		w := newWatch(c, kind, full, s.fn)
+		w := newWatch(c, kind, full, s.callback)
 		return w, w
 	}
 	return nil, nil
@@ -166,11 +167,11 @@ func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Wa
 type watchSetArmer struct {
 	set            *WatchSet
 	since          int64
-	single         bool
+	single         bool // by a read
 	data, children []string
 
 	mu    sync.Mutex
-	e     *sessionEpoch // guarded by mu
+	epoch *sessionEpoch // of armed; guarded by mu
 	armed []*wire.Watch // guarded by mu
 }
 
@@ -190,13 +191,13 @@ func (a *watchSetArmer) armWatches(e *sessionEpoch, call *wire.Call) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.e, a.armed = e, watches
+	a.epoch, a.armed = e, watches
 }
 
 func (a *watchSetArmer) disarmWatches() {
 	a.mu.Lock()
-	e, armed := a.e, a.armed
-	a.e, a.armed = nil, nil
+	e, armed := a.epoch, a.armed
+	a.epoch, a.armed = nil, nil
 	a.mu.Unlock()
 	for _, w := range armed {
 		e.wire.Unwatch(w)

@@ -131,7 +131,7 @@ func TestWatchSetRearms(t *testing.T) {
 		set, heard := sets(t, c)
 		_, err := c.CheckExists().ForPath(ctx, "/d")
 		require.NoError(t, err)
-		since := set.s.Zxid()
+		since := set.session.Zxid()
 		require.NoError(t, srv.Set("/a", nil))
 		require.NoError(t, srv.Create("/b/child", nil))
 		require.NoError(t, srv.Delete("/c"))

@@ -25,8 +25,8 @@ type config struct {
 	ready     func(error) <-chan struct{}
 }
 
-// WithRetryable limits which errors are retried: if retryable returns false for op's error, [Do] returns that
-// error immediately, unchanged, without asking the policy. Default: every error is retried.
+// WithRetryable limits which errors are retried: if retryable returns false for op's error, [Do] returns that error
+// immediately and unchanged, whatever the policy allows. Default: every error is retried.
 func WithRetryable(retryable func(error) bool) Option {
 	return func(c *config) {
 		if retryable != nil {
@@ -53,9 +53,9 @@ func WithInterrupt(done <-chan struct{}) Option {
 	return func(c *config) { c.interrupt = done }
 }
 
-// WithReady can shorten the first wait. Before that wait ready is called, with the error that caused it; when
-// the channel that ready returns is closed, the wait ends early. If ready returns nil, the wait is as long as
-// the policy says, and so are all later waits. Default: no wait is shortened.
+// WithReady can shorten the first wait. Before that wait [Do] calls ready with the error that caused the wait, and
+// ends the wait early when the channel that ready returns is closed. A nil channel shortens nothing. ready is called
+// once; later waits have their full length. Default: no wait is shortened.
 func WithReady(ready func(err error) <-chan struct{}) Option {
 	return func(c *config) { c.ready = ready }
 }
@@ -66,8 +66,8 @@ func WithReady(ready func(err error) <-chan struct{}) Option {
 func Permanent(err error) error { return backoff.Permanent(err) }
 
 // Do calls op until op succeeds, op returns an error that is not retried, the policy allows no more retries,
-// or ctx ends. Between attempts it waits as long as the policy says, at most until ctx ends. op gets ctx
-// unchanged and should return when ctx ends, since Do waits for it.
+// or ctx ends. The policy sets the waits between attempts; the end of ctx ends a wait. op gets ctx unchanged and
+// should return when ctx ends, since Do waits for it.
 //
 // Do returns
 //   - nil when op succeeded;
@@ -116,12 +116,12 @@ func retryOperation(ctx context.Context, policy Policy, b backoff.BackOff, op fu
 	if b == nil {
 		b = newBackOff(policy)
 	}
-	for final := false; ; {
+	for final := false; ; { // final is true after the attempt that an interrupt has caused
 		var permanent *backoff.PermanentError
 		if errors.As(last, &permanent) {
 			return permanent.Err
 		}
-		// op gave up because ctx ended. Report the end of ctx.
+		// The end of ctx has caused the error, so report that end.
 		if ctx.Err() != nil && errors.Is(last, ctx.Err()) {
 			break
 		}
@@ -162,7 +162,7 @@ func retryOperation(ctx context.Context, policy Policy, b backoff.BackOff, op fu
 	return contextError(ctx, last)
 }
 
-// newBackOff makes the backoff of one operation. It calls Reset, as cenkalti's own loop does, since some
+// newBackOff makes the backoff of one operation. It calls Reset, as the loop of cenkalti's package does, since some
 // backoffs work only after that.
 func newBackOff(policy Policy) backoff.BackOff {
 	if policy != nil {
@@ -174,7 +174,8 @@ func newBackOff(policy Policy) backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// sleep waits. It returns the context that ended the wait, if one did, and whether interrupt did.
+// sleep waits for the time wait, or until one of the contexts ends or one of the channels is closed. It returns the
+// context that has ended the wait, if one has, and whether interrupt has.
 func sleep(ctx, backoffCtx context.Context, interrupt, ready <-chan struct{},
 	wait time.Duration) (ended context.Context, interrupted bool) {
 	if wait == 0 {

@@ -95,8 +95,8 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 // returned immediately. With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms;
 // this attempts at 0, 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
-	// MaxElapsed is the time since the operation began after which no retry starts. The attempts count, too.
-	// 0 means no retry, not "no limit".
+	// MaxElapsed is the time since the operation began after which no retry starts. It includes the time that the
+	// attempts themselves take. 0 means no retry, not "no limit".
 	MaxElapsed time.Duration
 	Sleep      time.Duration // the wait before each retry; 0 means one second
 }
@@ -125,20 +125,21 @@ func (b *elapsedBackOff) NextBackOff() time.Duration {
 	return min(b.sleep, left)
 }
 
-// countedBackOff allows a number of retries. wait returns the wait before retry n, counted from 0.
+// countedBackOff allows a number of retries.
 type countedBackOff struct {
-	retries, n int
-	wait       func(n int) time.Duration
+	retries int                       // the most retries
+	retried int                       // the retries so far
+	wait    func(n int) time.Duration // returns the wait before retry n, counted from 0
 }
 
-func (b *countedBackOff) Reset() { b.n = 0 }
+func (b *countedBackOff) Reset() { b.retried = 0 }
 
 func (b *countedBackOff) NextBackOff() time.Duration {
-	if b.n >= b.retries {
+	if b.retried >= b.retries {
 		return backoff.Stop
 	}
-	b.n++
-	return b.wait(b.n - 1)
+	b.retried++
+	return b.wait(b.retried - 1)
 }
 
 const (
@@ -167,7 +168,8 @@ type ExponentialBackoff struct {
 // NewBackOff implements [Policy].
 func (p ExponentialBackoff) NewBackOff() backoff.BackOff { return p.newBackOff(chance.N[int64]) }
 
-// newBackOff is NewBackOff with a source of random numbers: random(n) is uniform in [0, n).
+// newBackOff is NewBackOff with a source of random numbers: random(n) returns a number from 0 to n-1, each with the same
+// probability.
 func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackOff {
 	base, limit := max(p.Base, 0), p.Max
 	if limit <= 0 {

@@ -1,8 +1,10 @@
-// Package fence carries the fencing token of a hold to the stores of its writes, and has late writes refused there.
+// Package fence passes the fencing token of a hold to the stores that the holder writes to, so that they refuse late
+// writes.
 //
-// No lock can stop a holder at the moment of its loss: a process that is paused between its last check of the lock
-// and its write continues with that write later, at any time. A store that remembers the largest token and refuses
-// smaller ones can. The token is a number that grows from holder to holder: the czxid of the lock's node.
+// No lock can stop a write that its holder has begun: a process that is paused between its last check of the hold and
+// its write may continue with that write at any time after the loss. A store can refuse that write, if it stores the
+// largest token that it has received, and refuses smaller ones. The token is a number that grows from holder to holder:
+// the czxid of the lock's node.
 //
 //	var fences = fencesql.New(fencesql.PostgreSQL) // contrib/fence/sql
 //
@@ -21,13 +23,13 @@
 // This module has the parts that all stores share: [From], the errors, [Store] with [Memory], and [Gate] for
 // services. The stores are separate modules below it: sql, redis, http, grpc; package object is for object stores.
 //
-// A fence refuses tokens that are older than the newest token that it has seen. Before the new holder's first guarded
-// write it has not seen the new token, and the former holder's late write still succeeds; the new holder then reads
-// that write, if it guards before it reads.
+// A fence refuses tokens that are smaller than the largest that it has received. It receives the token of a new holder
+// with the holder's first guarded write. A late write of the former holder that comes before that still succeeds; the
+// new holder reads its result, if it guards before it reads.
 //
-// Tokens can be compared only within one ensemble that keeps its data. After moving to another one, or restoring a
-// backup, delete the tokens that the fences have stored. One resource has one lock: the tokens of two locks cannot be
-// compared.
+// Tokens can be compared only within one ensemble that keeps its data. After you have moved to another ensemble, or
+// have restored a backup, delete the tokens that the fences have stored. A resource must have one lock only: the tokens
+// of two locks cannot be compared.
 //
 // This package has no counterpart in Curator.
 package fence
@@ -44,8 +46,8 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrOutdated means that a larger token was seen for the resource: another client has held the lock since, and
-	// the write was not executed. The error is an [OutdatedError].
+	// ErrOutdated means that the fence has received a larger token for the resource: another client has held the lock
+	// since, and the write was not executed. The error is an [OutdatedError].
 	ErrOutdated = errors.New("the fencing token is outdated")
 	// ErrForgotten means that a [Memory] has no token of the resource, and that the given token is smaller than the
 	// largest one that it has forgotten: it may be outdated. The write was not executed. A new hold has a larger
@@ -53,9 +55,9 @@ var (
 	ErrForgotten = errors.New("the fencing token may be outdated")
 	// ErrNoHold means that the context belongs to no hold.
 	ErrNoHold = errors.New("the context belongs to no hold")
-	// ErrNoToken means that the hold has no fencing token, since others may have the same at the same time, or one
-	// after the other with one node: a read lock, leases of a semaphore, the turn of a mutex.Cohort, the membership
-	// in a barrier. The error is a [NoTokenError].
+	// ErrNoToken means that the hold has no fencing token, since other holds may exist at the same time (a read lock,
+	// leases of a semaphore, the membership in a barrier), or share its node one after the other (the turn of a
+	// mutex.Cohort). The error is a [NoTokenError].
 	ErrNoToken = errors.New("the hold has no fencing token")
 	// ErrSeveral means that the context belongs to several holds: select one with [FromLock].
 	ErrSeveral = errors.New("the context belongs to several holds")
@@ -67,8 +69,8 @@ var (
 // OutdatedError is an [ErrOutdated].
 type OutdatedError struct {
 	Resource string
-	Token    int64 // that was given
-	Newest   int64 // that is known; 0 if the store does not report it
+	Token    int64 // of the refused write
+	Newest   int64 // the largest token that the store has; 0 if the store does not report it
 }
 
 // Error implements error.
@@ -95,25 +97,26 @@ func (e *NoTokenError) Error() string {
 // Is has errors.Is match [ErrNoToken].
 func (e *NoTokenError) Is(target error) bool { return target == ErrNoToken }
 
-// From returns the fencing token of the hold that ctx belongs to: the context of a function of Do, of a
-// leader's term, of an assigned item, or the Context of whatever was acquired, or one derived from it. It
-// sends nothing and does not block.
+// From returns the fencing token of the hold that ctx belongs to. ctx is the hold's Context, the context that Do or
+// another method has passed to a function under the hold, or a context derived from one of these. From sends nothing
+// and does not block.
 //
-// It does not guess. If ctx belongs to holds of several locks the error is [ErrSeveral], since the token of
-// the wrong lock would let late writes through. Other errors: [ErrNoHold]; [ErrNoToken], as a [NoTokenError];
-// and, if the hold has ended, the cause of that, such as framework.ErrSessionLost or ErrReleased.
-func From(ctx context.Context) (int64, error) { return from(ctx, "") }
+// If ctx belongs to holds of several locks the error is [ErrSeveral]: with the token of the wrong lock, late writes
+// would succeed. Other errors: [ErrNoHold]; [ErrNoToken], as a [NoTokenError]; and, if the hold has ended, the cause of
+// that, such as framework.ErrSessionLost or ErrReleased.
+func From(ctx context.Context) (int64, error) { return tokenOf(ctx, "") }
 
-// FromLock is [From] for the hold of the lock at path, as it was given to the recipe, in a context that
-// belongs to several. The node of the hold is at path or below it.
+// FromLock is [From] for a context that belongs to several holds: it returns the token of the lock at path, the path
+// that was given to the recipe. The node of the hold is at path or below it.
 func FromLock(ctx context.Context, path string) (int64, error) {
 	if !strings.HasPrefix(path, "/") {
 		return 0, fmt.Errorf("fence: %w: the path %q of a lock", ErrBadArguments, path)
 	}
-	return from(ctx, path)
+	return tokenOf(ctx, path)
 }
 
-func from(ctx context.Context, lock string) (int64, error) {
+// tokenOf returns the token of ctx's hold of a lock; with "" of its only hold.
+func tokenOf(ctx context.Context, lock string) (int64, error) {
 	if ctx == nil {
 		return 0, fmt.Errorf("fence: %w: the context is nil", ErrBadArguments)
 	}
@@ -142,7 +145,7 @@ func from(ctx context.Context, lock string) (int64, error) {
 	return hold.Token, nil
 }
 
-// Check returns an error if the arguments of a fence are invalid: see [ErrBadArguments]. It is for stores.
+// Check returns an [ErrBadArguments] if the arguments of a fence are invalid. For authors of stores.
 func Check(resource string, token int64) error {
 	switch {
 	case token <= 0:
@@ -156,11 +159,11 @@ func Check(resource string, token int64) error {
 
 // Store remembers the newest token of each resource.
 type Store interface {
-	// Admit stores the token, or returns an error that matches [ErrOutdated] if a larger one is stored. The same
-	// token again is not an error: a holder writes more than once. Of two calls at the same time the later one sees
-	// the token of the earlier. Safe for concurrent use.
+	// Admit stores the token, or returns an error that matches [ErrOutdated] if a larger one is stored. The same token
+	// again is not an error: a holder writes more than once. Calls at the same time must be executed one after the
+	// other. Safe for concurrent use.
 	//
-	// A write after Admit may be arbitrarily late. So Admit alone protects nothing: use it within the transaction of
-	// the write, as the module sql does, or through a [Gate].
+	// A write after Admit may be late by any time. So Admit alone protects nothing: use it in the transaction of the
+	// write, as the module sql does, or through a [Gate].
 	Admit(ctx context.Context, resource string, token int64) error
 }

@@ -6,45 +6,44 @@ import (
 	"sync"
 )
 
-// Gate lets work on a resource begin only if it has the resource's newest token. The middlewares of the modules http
-// and grpc are made of it. Safe for concurrent use. It starts nothing.
+// Gate lets work on a resource begin only with the resource's newest token. The middlewares of the modules http and
+// grpc use it. Safe for concurrent use. It starts no goroutine.
 //
-// A check before the work is not enough: work that was let in may be slow, and write after a newer holder. Therefore
-// the first with a newer token waits until all with an older one have left; their contexts end, so that this is soon.
-// Those with the same token work at the same time.
+// A check of the token before the work is not enough: the work may be slow, and write after the work of a newer holder.
+// So work with a newer token ends the contexts of all work with older tokens, and waits until that work has left. Work
+// with the same token is done at the same time.
 //
-// A Gate knows only the work in its own process. If several processes serve the same resource, the store behind them
-// has to refuse old tokens itself. In addition to the store it has memory only for the resources that are worked on
-// or waited for.
+// A Gate has effect only in its own process. If several processes serve the same resource, the store behind them has to
+// refuse old tokens itself. Apart from its store, a Gate needs memory only for resources that have work or wait for it.
 type Gate struct {
 	store Store
 
-	mu    sync.Mutex
-	rooms map[string]*room // guarded by mu
+	mu     sync.Mutex
+	active map[string]*activeResource // guarded by mu
 }
 
-// room is a resource that is worked on. All of it is guarded by the Gate's mu.
-type room struct {
-	newest int64
-	users  int // inside, or waiting to be
-	inside map[*visit]struct{}
-	left   chan struct{} // closed, and replaced, after each leave
+// activeResource is a resource that has work, or callers of Enter that wait. The Gate's mu guards all of it.
+type activeResource struct {
+	newest  int64
+	callers int // of Enter, that wait or have not left
+	working map[*gateWork]struct{}
+	changed chan struct{} // closed, and replaced, when a caller that waits has to check again
 }
 
-type visit struct {
+type gateWork struct {
 	token  int64
 	cancel context.CancelCauseFunc
 }
 
-// NewGate returns a Gate that remembers tokens in store.
-func NewGate(store Store) *Gate { return &Gate{store: store, rooms: map[string]*room{}} }
+// NewGate returns a Gate that stores tokens in store.
+func NewGate(store Store) *Gate { return &Gate{store: store, active: map[string]*activeResource{}} }
 
-// Enter waits until the work with older tokens has left, or ctx ends. The work has to be done with the returned
-// context. It ends with ctx, with leave, or, when a newer token comes, with a cause that matches [ErrOutdated]. Call
-// leave when the work is done, however it has ended.
+// Enter waits until the work with older tokens has left, or ctx ends. Do the work with the returned context. It ends
+// with ctx, with leave, or, when a newer token comes, with a cause that matches [ErrOutdated]. Call leave when the work
+// has ended, whether it has succeeded or not.
 //
-// Errors: [ErrOutdated] if a newer token was seen, also while Enter waits; [ErrBadArguments]; the store's error,
-// [ErrForgotten] for example; and the error of ctx. Then there is nothing to leave.
+// Errors: [ErrOutdated] if a newer token has come, also while Enter waits; [ErrBadArguments]; the store's error,
+// [ErrForgotten] for example; and the error of ctx. After an error leave is nil.
 func (g *Gate) Enter(
 	ctx context.Context, resource string, token int64,
 ) (work context.Context, leave func(), err error) {
@@ -52,8 +51,8 @@ func (g *Gate) Enter(
 		return nil, nil, err
 	}
 	work, cancel := context.WithCancelCause(ctx)
-	v := &visit{token, cancel}
-	r, err := g.wait(ctx, resource, v)
+	w := &gateWork{token, cancel}
+	r, err := g.awaitOlder(ctx, resource, w)
 	if err != nil {
 		cancel(err)
 		return nil, nil, err
@@ -62,14 +61,14 @@ func (g *Gate) Enter(
 		cancel(nil)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(r.inside, v)
-		g.leave(resource, r)
+		delete(r.working, w)
+		g.removeCaller(resource, r)
 	})
-	// The store is asked within: a newer token waits until this one has left.
+	// The store gets the token only now, so that a newer one cannot overtake it: that one waits until leave.
 	if err = g.store.Admit(work, resource, token); err == nil {
 		err = context.Cause(work)
 	} else if work.Err() != nil && ctx.Err() == nil {
-		err = context.Cause(work) // and not that the store was interrupted
+		err = context.Cause(work) // ErrOutdated, and not the error of the store that this has interrupted
 	}
 	if err != nil {
 		leave()
@@ -78,72 +77,73 @@ func (g *Gate) Enter(
 	return work, leave, nil
 }
 
-// wait lets v in, or returns the reason for refusing it.
-func (g *Gate) wait(ctx context.Context, resource string, v *visit) (*room, error) {
+// awaitOlder ends the contexts of the work with older tokens, waits until that work has left, and then lets w begin. It
+// returns an error if w's token is outdated or ctx ends.
+func (g *Gate) awaitOlder(ctx context.Context, resource string, w *gateWork) (*activeResource, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r := g.rooms[resource]
+	r := g.active[resource]
 	if r == nil {
-		r = &room{newest: v.token, inside: map[*visit]struct{}{}, left: make(chan struct{})}
-		g.rooms[resource] = r
+		r = &activeResource{newest: w.token, working: map[*gateWork]struct{}{}, changed: make(chan struct{})}
+		g.active[resource] = r
 	}
-	r.users++
-	if v.token > r.newest {
-		r.newest = v.token
-		for older := range r.inside {
-			older.cancel(outdated(resource, older, r))
+	r.callers++
+	if w.token > r.newest {
+		r.newest = w.token
+		for older := range r.working {
+			older.cancel(outdatedError(resource, older, r))
 		}
-		r.wake() // the visits that wait with an older token
+		r.wakeCallers() // those with older tokens now return an error
 	}
 	for {
 		switch {
-		case v.token < r.newest:
-			g.leave(resource, r)
-			return nil, outdated(resource, v, r)
-		case r.all(v.token):
-			r.inside[v] = struct{}{}
+		case w.token < r.newest:
+			g.removeCaller(resource, r)
+			return nil, outdatedError(resource, w, r)
+		case r.allHave(w.token):
+			r.working[w] = struct{}{}
 			return r, nil
 		}
-		left := r.left
+		changed := r.changed
 		g.mu.Unlock()
 		var ended error
 		select {
-		case <-left:
+		case <-changed:
 		case <-ctx.Done():
 			ended = fmt.Errorf("fence: waiting for the work of an older holder: %w", context.Cause(ctx))
 		}
 		g.mu.Lock()
 		if ended != nil {
-			g.leave(resource, r)
+			g.removeCaller(resource, r)
 			return nil, ended
 		}
 	}
 }
 
-// leave counts one user less. The Gate's mu is held.
-func (g *Gate) leave(resource string, r *room) {
-	r.users--
-	if r.users == 0 {
-		delete(g.rooms, resource)
+// removeCaller counts one caller less, and removes the resource after the last. The Gate's mu is held.
+func (g *Gate) removeCaller(resource string, r *activeResource) {
+	r.callers--
+	if r.callers == 0 {
+		delete(g.active, resource)
 	}
-	r.wake()
+	r.wakeCallers()
 }
 
-func (r *room) wake() {
-	close(r.left)
-	r.left = make(chan struct{})
+func (r *activeResource) wakeCallers() {
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
-// all reports whether all visits inside have this token.
-func (r *room) all(token int64) bool {
-	for v := range r.inside {
-		if v.token != token {
+// allHave reports whether all work of the resource has this token.
+func (r *activeResource) allHave(token int64) bool {
+	for w := range r.working {
+		if w.token != token {
 			return false
 		}
 	}
 	return true
 }
 
-func outdated(resource string, v *visit, r *room) error {
-	return fmt.Errorf("fence: %w", &OutdatedError{resource, v.token, r.newest})
+func outdatedError(resource string, w *gateWork, r *activeResource) error {
+	return fmt.Errorf("fence: %w", &OutdatedError{resource, w.token, r.newest})
 }

@@ -9,28 +9,28 @@ import (
 
 // Memory is a [Store] in the memory of the process, for a limited number of resources. Safe for concurrent use.
 //
-// When it is full, it forgets the least recently written resource, but not the largest token that it has forgotten so
-// far. A resource that it does not have is refused tokens smaller than that one ([ErrForgotten]): so no late write
-// succeeds. The price is that a holder may have to acquire again if it has not written for long and its hold is older
-// than that of another resource; a larger limit makes that rare.
+// When it is full, it forgets the token of the resource whose last write is the oldest, but remembers the largest token
+// that it has forgotten so far. For a resource that it does not have it refuses tokens smaller than that
+// ([ErrForgotten]), so that no late write succeeds. A holder that has not written for long may thus be refused, and has
+// to acquire again; a larger limit makes that rare.
 //
-// All tokens are lost with the process. Until the current holder has written once, a new process lets the late writes
-// of former holders through. Where that matters, use a durable store.
+// All tokens are lost with the process: until the current holder has written once, a new process does not refuse the late
+// writes of former holders. Where that matters, use a durable store.
 type Memory struct {
 	limit int
 
 	mu     sync.Mutex
 	known  map[string]*list.Element // of recent; guarded by mu
-	recent list.List                // of *entry, the last written first; guarded by mu
+	recent list.List                // of *newestToken, the last written first; guarded by mu
 	floor  int64                    // the largest token that was forgotten; guarded by mu
 }
 
-type entry struct {
+type newestToken struct {
 	resource string
 	newest   int64
 }
 
-// NewMemory returns a Memory of at most limit resources, at least one.
+// NewMemory returns a Memory for at most limit resources; a limit below 1 means 1.
 func NewMemory(limit int) *Memory {
 	return &Memory{limit: max(limit, 1), known: map[string]*list.Element{}}
 }
@@ -47,7 +47,7 @@ func (m *Memory) Admit(ctx context.Context, resource string, token int64) error 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at := m.known[resource]; at != nil {
-		e := at.Value.(*entry)
+		e := at.Value.(*newestToken)
 		if token < e.newest {
 			return fmt.Errorf("fence: %w", &OutdatedError{resource, token, e.newest})
 		}
@@ -60,10 +60,10 @@ func (m *Memory) Admit(ctx context.Context, resource string, token int64) error 
 			token, resource, m.floor)
 	}
 	if len(m.known) == m.limit {
-		last := m.recent.Remove(m.recent.Back()).(*entry)
+		last := m.recent.Remove(m.recent.Back()).(*newestToken)
 		delete(m.known, last.resource)
 		m.floor = max(m.floor, last.newest)
 	}
-	m.known[resource] = m.recent.PushFront(&entry{resource, token})
+	m.known[resource] = m.recent.PushFront(&newestToken{resource, token})
 	return nil
 }

@@ -22,14 +22,14 @@ import (
 // Scheme is the scheme of targets: curator:///SERVICE.
 const Scheme = "curator"
 
-// NewBuilder returns a builder of resolvers for grpc.WithResolvers. Each connection has a cache of its service's
+// NewBuilder returns a builder of resolvers for grpc.WithResolvers. Each gRPC connection has a cache of its service's
 // instances (discovery.Cache), and updates its balancer immediately after each change, without polling. The balancer
-// chooses, retries and avoids instances that do not answer; without a connection to ZooKeeper it continues with the
-// last known instances.
+// chooses the instance of a call, and avoids instances that do not respond. While there is no connection to ZooKeeper
+// it continues with the last instances.
 //
-// Instances that are disabled, or have no address or no port, are left out. The port is Port, or SSLPort if Port is
-// 0. If the service cannot be listed, or the client of services is closed, calls that find no instance fail with that
-// error.
+// Instances that are disabled, or have no address or no port, are left out. The port is Port, or SSLPort if Port is 0.
+// If the service cannot be listed, or the client of services is closed, calls for which there is no instance fail with
+// that error.
 func NewBuilder[T any](services *discovery.Discovery[T]) resolver.Builder {
 	return builder[T]{services}
 }
@@ -52,52 +52,53 @@ func (b builder[T]) Build(
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &follower[T]{cache: cache, cancel: cancel}
+	r := &serviceResolver[T]{cache: cache, cancel: cancel}
 	r.done.Go(func() { r.run(ctx, cc) })
 	return r, nil
 }
 
-// follower is the resolver of one connection.
-type follower[T any] struct {
+// serviceResolver is the resolver of one gRPC connection.
+type serviceResolver[T any] struct {
 	cache  *discovery.Cache[T]
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// ResolveNow implements resolver.Resolver: there is nothing to ask for, changes come by themselves.
-func (*follower[T]) ResolveNow(resolver.ResolveNowOptions) {}
+// ResolveNow implements resolver.Resolver. It does nothing: the cache reports each change without a request.
+func (*serviceResolver[T]) ResolveNow(resolver.ResolveNowOptions) {}
 
 // Close implements resolver.Resolver.
-func (r *follower[T]) Close() {
+func (r *serviceResolver[T]) Close() {
 	r.cancel()
 	r.done.Wait()
 	_ = r.cache.Close()
 }
 
-func (r *follower[T]) run(ctx context.Context, cc resolver.ClientConn) {
+// run passes each change of the instances to the connection, until ctx ends.
+func (r *serviceResolver[T]) run(ctx context.Context, cc resolver.ClientConn) {
 	if err := r.cache.WaitSynced(ctx); err != nil && ctx.Err() == nil {
 		cc.ReportError(err)
 	}
 	for instances, err := range r.cache.Follow(ctx) {
 		switch {
 		case err == nil:
-			// An error of the balancer changes nothing: there are no other addresses.
-			_ = cc.UpdateState(resolver.State{Addresses: addresses(instances)})
+			// UpdateState fails if the balancer refuses the addresses, and there are no others to give it.
+			_ = cc.UpdateState(resolver.State{Addresses: addressesOf(instances)})
 		case ctx.Err() == nil:
 			cc.ReportError(err)
 		}
 	}
 }
 
-// addresses returns the addresses of the instances, each once.
-func addresses[T any](instances []discovery.Instance[T]) (all []resolver.Address) {
+// addressesOf returns the addresses of the instances, each once.
+func addressesOf[T any](instances []discovery.Instance[T]) (all []resolver.Address) {
 	known := map[string]bool{}
 	for _, i := range instances {
 		port := i.Port
 		if port == 0 {
 			port = i.SSLPort
 		}
-		host := strings.Trim(i.Address, "[]") // an IPv6 address may have its brackets
+		host := strings.Trim(i.Address, "[]") // an IPv6 address may be in brackets
 		at := net.JoinHostPort(host, strconv.Itoa(port))
 		if i.Disabled || host == "" || port == 0 || known[at] {
 			continue

@@ -22,19 +22,20 @@ import (
 	"github.com/go-curator/curator/recipes/discovery"
 )
 
-// NewTransport returns a transport that sends each request to an instance that the provider chooses, through base;
-// nil is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header Host. The
-// scheme selects the port: SSLPort for https, if there is one, else Port; without a port it is the scheme's. With
-// https the certificate is checked against the address of the instance. An instance without an address is not used,
-// and is reported to the provider. A redirect of http.Client to another host, whatever the port, is followed there,
-// through base.
+// NewTransport returns a transport that sends each request, through base, to an instance that the provider chooses. A
+// nil base is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header Host. The
+// port is SSLPort for https, if there is one, else Port; if there is no port it is the scheme's. With https the
+// certificate is checked against the address of the instance. An instance without an address is not used, and is
+// reported to the provider. When http.Client follows a redirect to another host (not only another port), the request is
+// sent there, through base.
 //
 // If base returns an error, and the request's context has not ended, the error is reported to the provider
-// (discovery.Provider.NoteError). If no connection could be made, nothing was sent: then the request goes to the next
-// instance, unless it has a body that cannot be read again, once for each instance at most. All other errors are
-// returned: the request may have been executed. Without an instance the error matches discovery.ErrNoInstance.
+// (discovery.Provider.NoteError). If no connection could be made, the request was not sent, and is tried with the next
+// instance, unless it has a body that cannot be read again. There are as many tries as instances at most. All other
+// errors are returned, since the request may have been executed. If there is no instance the error matches
+// discovery.ErrNoInstance.
 //
-// The transport is safe for concurrent use if base is. It starts nothing.
+// The transport is safe for concurrent use if base is. It starts no goroutine.
 func NewTransport[T any](provider *discovery.Provider[T], base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -48,19 +49,19 @@ type transport[T any] struct {
 }
 
 func (t *transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.URL == nil || elsewhere(request) {
-		return sent(t.base, request)
+	if request.URL == nil || isRedirected(request) {
+		return send(t.base, request)
 	}
 	hasBody := request.Body != nil && request.Body != http.NoBody
-	for left := len(addressed(t.provider)); ; left-- {
-		instance, err := t.choose()
+	for triesLeft := len(usableInstances(t.provider)); ; triesLeft-- {
+		instance, err := t.chooseInstance()
 		if err != nil {
 			if hasBody {
 				_ = request.Body.Close()
 			}
 			return nil, err
 		}
-		response, err := sent(t.base, to(request, instance))
+		response, err := send(t.base, requestTo(request, instance))
 		if err == nil {
 			return response, nil
 		}
@@ -68,7 +69,7 @@ func (t *transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 			return nil, err
 		}
 		t.provider.NoteError(instance)
-		if left <= 1 || !unsent(err) || hasBody && request.GetBody == nil {
+		if triesLeft <= 1 || !isUnsent(err) || hasBody && request.GetBody == nil {
 			return nil, err
 		}
 		if hasBody {
@@ -80,8 +81,8 @@ func (t *transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 	}
 }
 
-// sent sends the request. Its response names it, as elsewhere needs.
-func sent(base http.RoundTripper, request *http.Request) (*http.Response, error) {
+// send sends the request. The response refers to the request, as isRedirected needs.
+func send(base http.RoundTripper, request *http.Request) (*http.Response, error) {
 	response, err := base.RoundTrip(request)
 	if err == nil && response.Request == nil {
 		response.Request = request
@@ -89,11 +90,12 @@ func sent(base http.RoundTripper, request *http.Request) (*http.Response, error)
 	return response, err
 }
 
-// serviceKey is for the name of the service in the context of a request to an instance, whose URL names that.
+// serviceKey is the key of the service's name in the context of a request to an instance. The URL of such a request has
+// the instance instead.
 type serviceKey struct{}
 
-// elsewhere reports whether the request follows a redirect from the service to another host.
-func elsewhere(request *http.Request) bool {
+// isRedirected reports whether the request follows a redirect from the service to another host.
+func isRedirected(request *http.Request) bool {
 	first := request
 	for first.Response != nil && first.Response.Request != nil {
 		first = first.Response.Request
@@ -102,30 +104,30 @@ func elsewhere(request *http.Request) bool {
 	return redirected && first != request && !strings.EqualFold(service, request.URL.Hostname())
 }
 
-// choose returns the provider's choice or, if that has no address, any other instance.
-func (t *transport[T]) choose() (discovery.Instance[T], error) {
+// chooseInstance returns the provider's choice or, if that has no address, any other instance.
+func (t *transport[T]) chooseInstance() (discovery.Instance[T], error) {
 	instance, err := t.provider.Instance()
-	if err != nil || host(instance) != "" {
+	if err != nil || hostOf(instance) != "" {
 		return instance, err
 	}
 	t.provider.NoteError(instance)
-	all := addressed(t.provider)
+	all := usableInstances(t.provider)
 	if len(all) == 0 {
 		return instance, fmt.Errorf("%w: none has an address", discovery.ErrNoInstance)
 	}
 	return all[rand.IntN(len(all))], nil
 }
 
-// addressed returns the instances that a request can be sent to.
-func addressed[T any](provider *discovery.Provider[T]) []discovery.Instance[T] {
-	return slices.DeleteFunc(provider.Instances(), func(i discovery.Instance[T]) bool { return host(i) == "" })
+// usableInstances returns the instances that have an address.
+func usableInstances[T any](provider *discovery.Provider[T]) []discovery.Instance[T] {
+	return slices.DeleteFunc(provider.Instances(), func(i discovery.Instance[T]) bool { return hostOf(i) == "" })
 }
 
-// host returns the address, which may be an IPv6 address in brackets, without those.
-func host[T any](i discovery.Instance[T]) string { return strings.Trim(i.Address, "[]") }
+// hostOf returns the instance's address without the brackets that an IPv6 address may have.
+func hostOf[T any](i discovery.Instance[T]) string { return strings.Trim(i.Address, "[]") }
 
-// to is the request for an instance.
-func to[T any](request *http.Request, i discovery.Instance[T]) *http.Request {
+// requestTo returns a copy of the request for an instance.
+func requestTo[T any](request *http.Request, i discovery.Instance[T]) *http.Request {
 	out := request.Clone(context.WithValue(request.Context(), serviceKey{}, request.URL.Hostname()))
 	if out.Host == "" {
 		out.Host = request.URL.Host
@@ -134,19 +136,19 @@ func to[T any](request *http.Request, i discovery.Instance[T]) *http.Request {
 	if out.URL.Scheme == "https" && i.SSLPort != 0 {
 		port = i.SSLPort
 	}
-	switch at := host(i); {
+	switch host := hostOf(i); {
 	case port != 0:
-		out.URL.Host = net.JoinHostPort(at, strconv.Itoa(port))
-	case strings.Contains(at, ":"):
-		out.URL.Host = "[" + at + "]"
+		out.URL.Host = net.JoinHostPort(host, strconv.Itoa(port))
+	case strings.Contains(host, ":"):
+		out.URL.Host = "[" + host + "]"
 	default:
-		out.URL.Host = at
+		out.URL.Host = host
 	}
 	return out
 }
 
-// unsent reports whether there was not even a connection.
-func unsent(err error) bool {
+// isUnsent reports whether an error means that no connection could be made.
+func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -9,19 +9,19 @@
 //
 // # Spans
 //
-//	curator mutex acquire    one acquisition; its operations and waits are inside
-//	curator mutex wait       the wait for one node in line; linked to that node's acquisition (WithLinks)
-//	curator mutex hold       inside the acquisition, from grant to end; work under the lock's context is inside
-//	curator getData          one operation, with all its tries
+//	curator mutex acquire    an acquisition; the parent of its operations, its waits and its hold
+//	curator mutex wait       the wait for a predecessor; linked to the predecessor's acquisition (WithLinks)
+//	curator mutex hold       a hold, from grant to end; the parent of work with the hold's context
+//	curator getData          an operation, with all its tries
 //
 // Operations without a waiting caller, such as the deletion of a left-over node, have spans, too.
 //
 // # Predecessors
 //
-// A wait has the attributes curator.predecessor.node, curator.predecessor.session and curator.predecessor.token of
-// the node ahead. A hold has curator.node, curator.session and curator.token. So the waits for a hold can be found by
-// these values, across processes, without writing anything. If the data of the nodes may be used for it, [WithLinks]
-// makes links.
+// A wait has the attributes curator.predecessor.node, curator.predecessor.session and curator.predecessor.token. A hold
+// has the same values in curator.node, curator.session and curator.token. So you can find the waits for a hold by these
+// values, across processes, and the client writes nothing for that. With [WithLinks] the client writes trace contexts into
+// the nodes, and waits get links.
 //
 // It is a separate module, so that users of the library do not get OpenTelemetry.
 package curatorotel

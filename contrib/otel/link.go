@@ -10,11 +10,11 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// prefix is the beginning of a node's data that name a trace. The rest is the value of the W3C's header.
-var prefix = []byte("traceparent=")
+// tracePrefix is the beginning of a node's data that name a trace. The rest is the value of the header traceparent (W3C).
+var tracePrefix = []byte("traceparent=")
 
-// nodeData returns the data for the node of an acquisition. In an election the data are the participant's id,
-// which others read.
+// nodeData returns the data for the node of an acquisition; nil if there is no trace. In an election it returns nil, since
+// there the data are the contender's id, which other contenders read.
 func nodeData(ctx context.Context, a framework.Acquisition) []byte {
 	if a.Recipe == "latch" || a.Recipe == "selector" {
 		return nil
@@ -22,15 +22,15 @@ func nodeData(ctx context.Context, a framework.Acquisition) []byte {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	if parent := carrier["traceparent"]; parent != "" {
-		return append(bytes.Clone(prefix), parent...)
+		return append(bytes.Clone(tracePrefix), parent...)
 	}
 	return nil
 }
 
-// writtenIn reads that back. Any client may have written the data: if they are not a trace context, the result is
-// empty.
-func writtenIn(data []byte) trace.SpanContext {
-	parent, found := bytes.CutPrefix(data, prefix)
+// traceIn returns the trace context that a node's data name. Any client may have written the data: if they are not a
+// trace context, the result is not valid.
+func traceIn(data []byte) trace.SpanContext {
+	parent, found := bytes.CutPrefix(data, tracePrefix)
 	if !found {
 		return trace.SpanContext{}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// instruments makes the instruments.
-func (i *Instrumentation) instruments() (err error) {
+// makeInstruments makes the instruments of the meter.
+func (i *Instrumentation) makeInstruments() (err error) {
 	histogram := func(name, help string) metric.Float64Histogram {
 		h, failed := i.meter.Float64Histogram("curator."+name, metric.WithUnit("s"), metric.WithDescription(help))
 		err = errors.Join(err, failed)
@@ -23,19 +23,20 @@ func (i *Instrumentation) instruments() (err error) {
 	i.acquisitions = histogram("acquire.duration", "How long acquires took, until the grant or the error.")
 	i.waits = histogram("queue.wait.duration", "How long waiters waited for their predecessors.")
 	i.holds = histogram("hold.duration", "How long something was held, and how that ended.")
-	i.roundTrips = histogram("round_trip.duration", "Time between a ping or a heartbeat and its answer.")
+	i.roundTrips = histogram("round_trip.duration", "Time between a ping or a heartbeat and its reply.")
 	counter, failed := i.meter.Int64Counter("curator.state.changes",
 		metric.WithDescription("State changes of the connection, and why."))
 	i.stateChanges = counter
 	return errors.Join(err, failed)
 }
 
-func (i *Instrumentation) took(ctx context.Context, h metric.Float64Histogram, began time.Time,
+// recordTime records the time since began.
+func (i *Instrumentation) recordTime(ctx context.Context, h metric.Float64Histogram, began time.Time,
 	by ...attribute.KeyValue) {
 	h.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(by...))
 }
 
-func (i *Instrumentation) state(s framework.StateReport) { i.changed(s.State, s.Reason, 1) }
+func (i *Instrumentation) state(s framework.StateReport) { i.countChange(s.State, s.Reason, 1) }
 
 func (i *Instrumentation) roundTrip(r framework.RoundTrip) {
 	i.roundTrips.Record(context.Background(), r.Took.Seconds(),
@@ -44,17 +45,17 @@ func (i *Instrumentation) roundTrip(r framework.RoundTrip) {
 
 type health = framework.Health
 
-// Watch collects gauges of the client, with name as the attribute curator.client, until stop is called. Call
-// stop when the client is closed.
+// Watch makes the meter read gauges of the client at each collection, with name as the attribute curator.client, until
+// stop is called. Call stop when the client is closed.
 func (i *Instrumentation) Watch(name string, client *framework.Client) (stop func() error, err error) {
 	var all []metric.Observable
-	var of []func(framework.Health) (metric.Float64Observable, float64)
+	var observations []func(framework.Health) (metric.Float64Observable, float64)
 	gauge := func(name, unit, help string, value func(framework.Health) float64) {
 		g, failed := i.meter.Float64ObservableGauge("curator."+name, metric.WithUnit(unit),
 			metric.WithDescription(help))
 		err = errors.Join(err, failed)
 		all = append(all, g)
-		of = append(of, func(h framework.Health) (metric.Float64Observable, float64) { return g, value(h) })
+		observations = append(observations, func(h framework.Health) (metric.Float64Observable, float64) { return g, value(h) })
 	}
 	gauge("connected", "1", "1 with a connection to a quorum.", func(h health) float64 {
 		if h.Err() != nil {
@@ -66,7 +67,7 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 		func(h health) float64 { return float64(h.Safety.Epoch) })
 	gauge("session.timeout", "s", "The session timeout that the server granted.",
 		func(h health) float64 { return h.Safety.SessionTimeout.Seconds() })
-	gauge("validity.remaining", "s", "How long holds are still certain if no further answer comes.",
+	gauge("validity.remaining", "s", "How long holds are still certain if no further reply comes.",
 		func(h health) float64 { return h.Safety.Remaining.Seconds() })
 	gauge("holds", "1", "Locks, leases and terms that are held.",
 		func(h health) float64 { return float64(h.Safety.Holds) })
@@ -74,7 +75,7 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 		func(h health) float64 { return float64(h.Cleanups) })
 	gauge("requests.queued", "1", "Requests that wait for a connection or for room in the window.",
 		func(h health) float64 { return float64(h.Queued) })
-	gauge("requests.in_flight", "1", "Requests that wait for an answer.",
+	gauge("requests.in_flight", "1", "Requests that wait for a reply.",
 		func(h health) float64 { return float64(h.InFlight) })
 	if err != nil {
 		return nil, err
@@ -83,8 +84,8 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 		h := client.Health()
 		by := metric.WithAttributes(text("curator.client", name),
 			attribute.String("curator.rule", h.Safety.Rule.String()))
-		for _, f := range of {
-			g, v := f(h)
+		for _, observe := range observations {
+			g, v := observe(h)
 			o.ObserveFloat64(g, v, by)
 		}
 		return nil
@@ -95,24 +96,26 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 	return registration.Unregister, nil
 }
 
-func recipe(name string) attribute.KeyValue { return text("curator.recipe", name) }
+func recipeAttribute(name string) attribute.KeyValue { return text("curator.recipe", name) }
 
-func result(err error) attribute.KeyValue { return attribute.String("curator.result", word(err)) }
+func resultAttribute(err error) attribute.KeyValue {
+	return attribute.String("curator.result", resultOf(err))
+}
 
-// word is "ok", or one of a few words for an error.
-func word(err error) string {
+// resultOf returns "ok" for nil, one of a few words for the errors that the framework defines, else "error".
+func resultOf(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	for _, w := range words {
-		if errors.Is(err, w.err) {
-			return w.word
+	for _, r := range results {
+		if errors.Is(err, r.err) {
+			return r.word
 		}
 	}
 	return "error"
 }
 
-var words = []struct {
+var results = []struct {
 	err  error
 	word string
 }{

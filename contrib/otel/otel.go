@@ -35,26 +35,26 @@ func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options)
 // WithMeterProvider sets the provider of the metrics' meter. Default: the global one.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
 
-// WithLinks links a wait to the acquisition of the node ahead, if that node names it. For that it writes the trace
-// context of an acquisition ("traceparent=00-…") into the acquisition's node, for locks whose nodes' data have no
-// other use. All clients that may read the node see the trace's id. Java Curator ignores the data. The data of the
-// node ahead are only a claim: a client that may create nodes there can link a wait to any trace. They must be a
+// WithLinks links the span of a wait to the acquisition that the predecessor's node names. For that the client writes the
+// trace context of each acquisition ("traceparent=00-…") into the acquisition's node, if the recipe has no other use for
+// the data. All clients that may read the node see the trace's id. Java Curator ignores the data. The data of the
+// predecessor's node are only a claim: a client that may create nodes there can link a wait to any trace. They must be a
 // well-formed W3C trace context with ids that are not zero, and become a link, never a parent. Default: off.
 func WithLinks() Option { return func(o *options) { o.links = true } }
 
-// New makes an Instrumentation. Errors are the meter provider's.
+// New makes an Instrumentation. It returns the errors of the meter provider.
 func New(opts ...Option) (*Instrumentation, error) {
 	o := options{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	i := &Instrumentation{tracer: o.tracers.Tracer(scope), meter: o.meters.Meter(scope), links: o.links}
-	return i, i.instruments()
+	return i, i.makeInstruments()
 }
 
 // Hooks returns the hooks for a client's [framework.WithHooks].
 func (i *Instrumentation) Hooks() framework.Hooks {
-	i.zeros()
+	i.addZeros()
 	h := framework.Hooks{
 		Operation: i.operation, Acquire: i.acquire, Wait: i.wait, Hold: i.hold,
 		State: i.state, RoundTrip: i.roundTrip,

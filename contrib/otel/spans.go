@@ -23,8 +23,8 @@ func (i *Instrumentation) operation(ctx context.Context,
 	return func(end framework.OperationEnd) {
 		span.SetAttributes(attribute.Int("curator.attempts", end.Attempts),
 			attribute.Int64("curator.epoch", end.Epoch))
-		finish(span, end.Err)
-		i.took(ctx, i.operations, began, attribute.String("curator.operation", op.Name), result(end.Err))
+		endSpan(span, end.Err)
+		i.recordTime(ctx, i.operations, began, attribute.String("curator.operation", op.Name), resultAttribute(end.Err))
 	}
 }
 
@@ -34,8 +34,8 @@ func (i *Instrumentation) acquire(ctx context.Context, a framework.Acquisition) 
 		trace.WithAttributes(text("curator.path", a.Path)))
 	began := time.Now()
 	return ctx, func(err error) {
-		finish(span, err)
-		i.took(ctx, i.acquisitions, began, recipe(a.Recipe), result(err))
+		endSpan(span, err)
+		i.recordTime(ctx, i.acquisitions, began, recipeAttribute(a.Recipe), resultAttribute(err))
 	}
 }
 
@@ -46,44 +46,44 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 	if q.Predecessor != "" {
 		options = append(options, trace.WithAttributes(
 			text("curator.predecessor.node", path.Join(q.Path, q.Predecessor)),
-			session("curator.predecessor.session", q.PredecessorSession),
+			sessionAttribute("curator.predecessor.session", q.PredecessorSession),
 			attribute.Int64("curator.predecessor.token", q.PredecessorToken)))
 	}
-	if holder := writtenIn(q.PredecessorData); i.links && holder.IsValid() {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: holder}))
+	if predecessor := traceIn(q.PredecessorData); i.links && predecessor.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: predecessor}))
 	}
 	ctx, span := i.tracer.Start(ctx, "curator "+printable(q.Recipe)+" wait", options...)
 	began := time.Now()
 	return func(err error) {
-		finish(span, err)
-		i.took(ctx, i.waits, began, recipe(q.Recipe))
+		endSpan(span, err)
+		i.recordTime(ctx, i.waits, began, recipeAttribute(q.Recipe))
 	}
 }
 
 func (i *Instrumentation) hold(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 	ctx, span := i.tracer.Start(ctx, "curator "+printable(h.Recipe)+" hold", trace.WithAttributes(
-		text("curator.node", h.Path), session("curator.session", h.SessionID),
+		text("curator.node", h.Path), sessionAttribute("curator.session", h.SessionID),
 		attribute.Int64("curator.token", h.Token),
 		attribute.Int64("curator.epoch", h.Epoch)))
 	began := time.Now()
 	return ctx, func(cause error) {
-		span.SetAttributes(attribute.String("curator.cause", word(cause)))
+		span.SetAttributes(attribute.String("curator.cause", resultOf(cause)))
 		if errors.Is(cause, framework.ErrReleased) || errors.Is(cause, context.Canceled) {
-			cause = nil // as it should be
+			cause = nil // the hold was not lost, so the span is no error
 		}
-		finish(span, cause)
-		i.took(ctx, i.holds, began, recipe(h.Recipe), result(cause))
+		endSpan(span, cause)
+		i.recordTime(ctx, i.holds, began, recipeAttribute(h.Recipe), resultAttribute(cause))
 	}
 }
 
-func finish(span trace.Span, err error) {
+func endSpan(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, printable(err.Error()))
 	}
 	span.End()
 }
 
-// session formats a session id as the servers' logs do.
-func session(key string, id int64) attribute.KeyValue {
+// sessionAttribute is an attribute with a session id, written as in the servers' logs.
+func sessionAttribute(key string, id int64) attribute.KeyValue {
 	return attribute.String(key, fmt.Sprintf("0x%x", uint64(id)))
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// A counter that appears with its first event hides that event from what counts from the first sample on, as PromQL's
-// increase does. So the counter of state changes is there with 0 for each change as soon as there are hooks. Histograms
-// have no such way.
+// A counter that appears with its first event hides that event from functions that count from the first sample on, such
+// as PromQL's increase. So the counter of state changes is made, with the value 0 for each change, by
+// [Instrumentation.Hooks]. For histograms that is not possible.
 
-// changes are the reasons that each state comes with, by [framework.StateReport].
-var changes = map[framework.State][]string{
+// stateReasons has the reasons that each state can come with, see [framework.StateReport].
+var stateReasons = map[framework.State][]string{
 	framework.Connected:   {""},
 	framework.Reconnected: {""},
 	framework.Suspended: {
@@ -23,15 +23,16 @@ var changes = map[framework.State][]string{
 	framework.Lost: {"expired", "lapsed", "unauthenticated", "closed"},
 }
 
-func (i *Instrumentation) zeros() {
-	for state, reasons := range changes {
+// addZeros makes the counter of each state change.
+func (i *Instrumentation) addZeros() {
+	for state, reasons := range stateReasons {
 		for _, reason := range reasons {
-			i.changed(state, reason, 0)
+			i.countChange(state, reason, 0)
 		}
 	}
 }
 
-func (i *Instrumentation) changed(state framework.State, reason string, times int64) {
+func (i *Instrumentation) countChange(state framework.State, reason string, times int64) {
 	i.stateChanges.Add(context.Background(), times, metric.WithAttributes(
 		attribute.String("curator.state", state.String()), attribute.String("curator.reason", reason)))
 }

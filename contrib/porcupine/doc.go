@@ -6,5 +6,5 @@
 //	done := history.Call(p, porcupine.Acquire{By: p.Name(), Token: token})
 //	done(nil)
 //
-// It is a separate module: importers of the library do not inherit porcupine.
+// It is a separate module, so that users of the library do not get porcupine.
 package porcupine

@@ -13,15 +13,15 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// ErrNotLinearizable is returned by [Check]: no order of the operations makes sense.
+// ErrNotLinearizable is the error of a check by [Check]: the model allows no order of the operations.
 var ErrNotLinearizable = errors.New("porcupine: the history is not linearizable")
 
-// limit bounds a check. Histories of one run are short.
-const limit = time.Minute
+// checkLimit is the longest time for a check. It is plenty, since the history of one run is short.
+const checkLimit = time.Minute
 
-// Check makes a check for [chaos.World.History]. An operation with an unknown outcome may have taken effect
-// at any later time, or never. When the history makes no sense the error names a file with porcupine's
-// picture of it.
+// Check returns a check for [chaos.World.History]. An operation with an unknown outcome may have been executed at any
+// later time, or never. If the history is not linearizable the error matches [ErrNotLinearizable], and has the path of a
+// file with porcupine's picture of the history. A check of more than a minute fails.
 func Check(model checker.Model) func([]chaos.Op) error {
 	return func(ops []chaos.Op) error {
 		clients := map[string]int{}
@@ -37,12 +37,12 @@ func Check(model checker.Model) func([]chaos.Op) error {
 			history = append(history, checker.Operation{ClientId: clients[op.Process], Input: op.Input,
 				Call: int64(op.Called), Output: op.Output, Return: returned})
 		}
-		result, info := checker.CheckOperationsVerbose(model, history, limit)
+		result, info := checker.CheckOperationsVerbose(model, history, checkLimit)
 		switch result {
 		case checker.Ok:
 			return nil
 		case checker.Unknown:
-			return fmt.Errorf("porcupine: checking %d operations took longer than %v", len(ops), limit)
+			return fmt.Errorf("porcupine: checking %d operations took longer than %v", len(ops), checkLimit)
 		}
 		dir, err := os.MkdirTemp("", "chaos-history-")
 		if err != nil {

@@ -21,21 +21,21 @@ import (
 type Collector struct {
 	paths func(string) string // nil: no metrics by path
 
-	operations, retries, stateChanges, roundTrips, holds, lost, waits, acquisitions metrics
-	waiting, ahead, length, foreign, left                                           *prometheus.GaugeVec
+	operations, retries, stateChanges, roundTrips, holds, lost, waits, acquisitions metricVector
+	waiting, ahead, length, foreign, sequenceLeft                                   *prometheus.GaugeVec
 
 	longestWait, oldestHold *prometheus.Desc
 
-	standing standing
-	present  present
-	recipes  sync.Map // keys: the recipes of each client whose counters are there, as a kind without a label
+	lines   lineGauges
+	ages    currentAges
+	recipes sync.Map // keys: an ageSeries without a label for each recipe of a client that has its counters
 
 	mu      sync.Mutex
 	clients map[string]*framework.Client // guarded by mu
 }
 
-// metrics is a vector of any kind.
-type metrics struct {
+// metricVector is a counter or a histogram; the other one is nil.
+type metricVector struct {
 	prometheus.Collector
 	counter   *prometheus.CounterVec
 	histogram *prometheus.HistogramVec
@@ -44,19 +44,19 @@ type metrics struct {
 // Option changes what [NewCollector] makes. If one is given several times the last counts.
 type Option func(*Collector)
 
-// WithPaths adds metrics per directory: the position in line, the length of the line, the remaining sequence numbers
-// and the foreign children. It also separates the longest wait and the oldest hold by path. label maps a directory to
-// its label "path": the path itself, or, where paths contain order numbers, one of a few values; "" leaves the
-// directory out, also of the longest wait and the oldest hold. The series of a directory exist only while the client
-// holds something there or tries to. A label that is not valid UTF-8 is escaped, as all labels are. Default: no such
+// WithPaths adds metrics for each directory that has a line: the position in the line, the length of the line, the
+// remaining sequence numbers and the foreign children. It also separates the longest wait and the oldest hold by
+// directory. label returns the value of the label "path" for a directory: its path or, where paths contain order
+// numbers, one of a few values; with "" the directory is left out of all these metrics. The series of a directory exist
+// only while the client holds something there or tries to. Invalid UTF-8 in a label is escaped. Default: no such
 // metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
 func NewCollector(opts ...Option) *Collector {
 	c := &Collector{clients: map[string]*framework.Client{}}
-	c.standing.init()
-	c.present.init()
+	c.lines.init()
+	c.ages.init()
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -65,7 +65,7 @@ func NewCollector(opts ...Option) *Collector {
 	c.retries = counter("operation_retries_total", "Tries of operations beyond the first.", "op")
 	c.stateChanges = counter("state_changes_total", "State changes of the connection, and why.", "state",
 		"reason")
-	c.roundTrips = histogram("round_trip_seconds", "Time between a ping or a heartbeat and its answer.", "kind")
+	c.roundTrips = histogram("round_trip_seconds", "Time between a ping or a heartbeat and its reply.", "kind")
 	c.acquisitions = histogram("acquire_duration_seconds",
 		"How long acquires took, until the grant or the error.", "recipe", "result")
 	c.waits = histogram("queue_wait_seconds", "How long waiters waited for their predecessors.", "recipe")
@@ -75,54 +75,55 @@ func NewCollector(opts ...Option) *Collector {
 		"recipe", "cause")
 	c.waiting = gauge("queue_waiting", "How many acquires of this process wait for a predecessor.", "recipe")
 	c.ahead = gauge("queue_ahead", "How many contenders were ahead in the last list.", "recipe", "path")
-	c.length = gauge("queue_length", "How many stood in line, the holder included, when it was looked at last.",
+	c.length = gauge("queue_length", "How many contenders were in the line, holders included, when it was last listed.",
 		"recipe", "path")
 	c.foreign = gauge("foreign_children", "How many children of the directory were no contenders when it was "+
-		"looked at last.", "path")
-	c.left = gauge("sequence_left", "How many nodes can be made in the directory before it has to be deleted.",
-		"path")
-	c.longestWait, c.oldestHold = ages(c.paths != nil)
+		"last listed.", "path")
+	c.sequenceLeft = gauge("sequence_left", "How many sequential nodes can still be created in the directory before it "+
+		"has to be deleted.", "path")
+	c.longestWait, c.oldestHold = ageDescs(c.paths != nil)
 	return c
 }
 
-func options(name, help string) prometheus.Opts {
+func metricOptions(name, help string) prometheus.Opts {
 	return prometheus.Opts{Namespace: "curator", Name: name, Help: help}
 }
 
-func labels(names []string) []string { return append([]string{"client"}, names...) }
+// labelNames returns the names of a metric's labels: every metric has the client.
+func labelNames(names []string) []string { return append([]string{"client"}, names...) }
 
 func gauge(name, help string, by ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts(options(name, help)), labels(by))
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts(metricOptions(name, help)), labelNames(by))
 }
 
-func counter(name, help string, by ...string) metrics {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts(options(name, help)), labels(by))
-	return metrics{Collector: v, counter: v}
+func counter(name, help string, by ...string) metricVector {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts(metricOptions(name, help)), labelNames(by))
+	return metricVector{Collector: v, counter: v}
 }
 
 // buckets cover durations from one request in a data centre to a wait in a slow line.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-func histogram(name, help string, by ...string) metrics {
-	o := options(name, help)
+func histogram(name, help string, by ...string) metricVector {
+	o := metricOptions(name, help)
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: o.Namespace, Name: o.Name, Help: o.Help,
-		Buckets: buckets}, labels(by))
-	return metrics{Collector: v, histogram: v}
+		Buckets: buckets}, labelNames(by))
+	return metricVector{Collector: v, histogram: v}
 }
 
-// Hooks returns the hooks for the [framework.WithHooks] of the client with that name (the label "client").
+// Hooks returns the hooks for the [framework.WithHooks] of a client. client is the value of the label "client".
 func (c *Collector) Hooks(client string) framework.Hooks {
 	client = printable(client)
-	c.watched(client)
-	since := func(m metrics, began time.Time, by ...string) {
-		m.histogram.WithLabelValues(labelsOf(client, by)...).Observe(time.Since(began).Seconds())
+	c.addClientZeros(client)
+	observe := func(m metricVector, began time.Time, by ...string) {
+		m.histogram.WithLabelValues(append([]string{client}, by...)...).Observe(time.Since(began).Seconds())
 	}
 	return framework.Hooks{
 		Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
 			began := time.Now()
 			op.Name = printable(op.Name)
 			return func(end framework.OperationEnd) {
-				since(c.operations, began, op.Name, Result(end.Err))
+				observe(c.operations, began, op.Name, Result(end.Err))
 				if end.Attempts > 1 {
 					c.retries.counter.WithLabelValues(client, op.Name).Add(float64(end.Attempts - 1))
 				}
@@ -131,36 +132,36 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			began := time.Now()
 			a.Recipe = printable(a.Recipe)
-			c.acquired(client, a.Recipe)
-			inner, over := c.acquiring(ctx, client, a)
+			c.addRecipeZeros(client, a.Recipe)
+			inner, end := c.beginAcquisition(ctx, client, a)
 			return inner, func(err error) {
-				over(err)
-				since(c.acquisitions, began, a.Recipe, Result(err))
+				end(err)
+				observe(c.acquisitions, began, a.Recipe, Result(err))
 			}
 		},
 		Queue: func(q framework.Queue) {
 			q.Recipe = printable(q.Recipe)
-			c.seen(client, q)
+			c.recordLine(client, q)
 		},
 		Wait: func(ctx context.Context, q framework.Queue) func(error) {
 			q.Recipe = printable(q.Recipe)
 			began, waiting := time.Now(), c.waiting.WithLabelValues(client, q.Recipe)
 			waiting.Inc()
-			over := c.present.waiting(c.waitOf(ctx, client, q), q.Node)
+			end := c.ages.beginWait(c.waitOf(ctx, client, q), q.Node)
 			return func(error) {
 				waiting.Dec()
-				over()
-				since(c.waits, began, q.Recipe)
+				end()
+				observe(c.waits, began, q.Recipe)
 			}
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 			h.Recipe = printable(h.Recipe)
-			began, over := time.Now(), c.holding(ctx, client, h)
-			c.held(client, h.Recipe)
+			began, end := time.Now(), c.beginHold(ctx, client, h)
+			c.addHoldZeros(client, h.Recipe)
 			return nil, func(cause error) {
-				over()
-				since(c.holds, began, h.Recipe, Result(cause))
-				c.ended(client, h.Recipe, Result(cause))
+				end()
+				observe(c.holds, began, h.Recipe, Result(cause))
+				c.countLoss(client, h.Recipe, Result(cause))
 			}
 		},
 		State: func(s framework.StateReport) {
@@ -172,7 +173,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 	}
 }
 
-// printable returns s, with invalid UTF-8 escaped: Prometheus panics at it.
+// printable returns s with invalid UTF-8 escaped, for which the Prometheus client would panic.
 func printable(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -180,10 +181,9 @@ func printable(s string) string {
 	return plain.Text(s)
 }
 
-func labelsOf(client string, by []string) []string { return append([]string{client}, by...) }
-
-// Watch collects the client's gauges under that name until stop is called. Call stop when the client is
-// closed. A client that is watched under a name replaces the previous one.
+// Watch makes the collector read the client's gauges at each scrape until stop is called. name is the value of the
+// label "client", as for [Collector.Hooks]. Call stop when the client is closed. A client replaces another one of the
+// same name.
 func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
 	name = printable(name)
 	c.mu.Lock()
@@ -201,7 +201,7 @@ func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
 func (c *Collector) vectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.operations, c.retries, c.stateChanges, c.roundTrips, c.acquisitions, c.waits, c.holds, c.lost,
-		c.waiting, c.ahead, c.length, c.foreign, c.left,
+		c.waiting, c.ahead, c.length, c.foreign, c.sequenceLeft,
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, g := range gauges {
 		ch <- g.desc
 	}
-	ch <- rule
+	ch <- ruleDesc
 	ch <- c.longestWait
 	ch <- c.oldestHold
 }
@@ -230,57 +230,58 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, name := range slices.Sorted(maps.Keys(clients)) {
 		h := clients[name].Health()
 		for _, g := range gauges {
-			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(h), name)
+			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value(h), name)
 		}
-		ch <- prometheus.MustNewConstMetric(rule, prometheus.GaugeValue, 1, name, h.Safety.Rule.String())
+		ch <- prometheus.MustNewConstMetric(ruleDesc, prometheus.GaugeValue, 1, name, h.Safety.Rule.String())
 	}
 }
 
 func desc(name, help string, by ...string) *prometheus.Desc {
-	return prometheus.NewDesc("curator_"+name, help, labels(by), nil)
+	return prometheus.NewDesc("curator_"+name, help, labelNames(by), nil)
 }
 
-var rule = desc("safety_rule", "1 for the rule by which holds are kept safe.", "rule")
+var ruleDesc = desc("safety_rule", "1 for the rule by which holds are kept safe.", "rule")
 
 type health = framework.Health
 
 // gauges are read at each scrape.
 var gauges = []struct {
-	desc *prometheus.Desc
-	of   func(framework.Health) float64
+	desc  *prometheus.Desc
+	value func(framework.Health) float64
 }{
 	{desc("connected", "1 with a connection to a quorum."),
-		func(h health) float64 { return one(h.Err() == nil) }},
+		func(h health) float64 { return boolValue(h.Err() == nil) }},
 	{desc("session_epoch", "Number of the session in the client's life."),
 		func(h health) float64 { return float64(h.Safety.Epoch) }},
 	{desc("session_connections", "Connections that the session has had."),
 		func(h health) float64 { return float64(h.Connections) }},
 	{desc("session_timeout_seconds", "T, the session timeout that the server granted."),
 		func(h health) float64 { return h.Safety.SessionTimeout.Seconds() }},
-	{desc("stale_server_bound_seconds", "D, how long a member may answer after it was cut off."),
+	{desc("stale_server_bound_seconds", "D, how long a member may send replies after it was cut off."),
 		func(h health) float64 { return h.Safety.Bound.Seconds() }},
-	{desc("validity_remaining_seconds", "How long holds are still certain if no further answer comes."),
+	{desc("validity_remaining_seconds", "How long holds are still certain if no further reply comes."),
 		func(h health) float64 { return h.Safety.Remaining.Seconds() }},
 	{desc("holding_refused", "1 if the session timeout is too short to hold locks or leases safely."),
-		func(h health) float64 { return one(h.Safety.Refused != nil) }},
+		func(h health) float64 { return boolValue(h.Safety.Refused != nil) }},
 	{desc("holds", "Locks, leases and terms that are held."),
 		func(h health) float64 { return float64(h.Safety.Holds) }},
 	{desc("cleanups_pending", "Nodes that the client still has to remove."),
 		func(h health) float64 { return float64(h.Cleanups) }},
 	{desc("requests_queued", "Requests that wait for a connection or for room in the window."),
 		func(h health) float64 { return float64(h.Queued) }},
-	{desc("requests_in_flight", "Requests that wait for an answer."),
+	{desc("requests_in_flight", "Requests that wait for a reply."),
 		func(h health) float64 { return float64(h.InFlight) }},
 }
 
-func one(yes bool) float64 {
-	if yes {
+func boolValue(b bool) float64 {
+	if b {
 		return 1
 	}
 	return 0
 }
 
-// Result is the label for how something ended: "ok", or one of a few words for the error.
+// Result returns the value of the labels "result" and "cause" for an error: "ok" for nil, one of a few words for the
+// errors that the framework defines, else "error".
 func Result(err error) string {
 	if err == nil {
 		return "ok"

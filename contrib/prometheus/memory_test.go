@@ -16,9 +16,9 @@ func TestPlacesAreForgotten(t *testing.T) {
 		wait := c.Hooks("a").Wait
 		known := func() int {
 			synctest.Wait()
-			c.present.mu.Lock()
-			defer c.present.mu.Unlock()
-			return len(c.present.ownerless) + len(c.present.waits)
+			c.ages.mu.Lock()
+			defer c.ages.mu.Unlock()
+			return len(c.ages.ownerless) + len(c.ages.waits)
 		}
 		ctx, end := context.WithCancel(t.Context())
 		at := framework.Queue{Recipe: "mutex", Path: "/locks", Node: "lock-1"}

@@ -10,49 +10,49 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// kind identifies a series of present waits or holds: its value is the age of the oldest. label is the path's; ""
-// without [WithPaths].
-type kind struct{ client, recipe, label string }
+// ageSeries identifies a series of the gauges of ages, whose value is the age of the oldest wait or hold of the series.
+// label is the label of the path; "" without [WithPaths].
+type ageSeries struct{ client, recipe, label string }
 
-// wait is an acquisition that may stand in line.
+// wait has the waits of an acquisition, one after the other. Their age counts from the first wait with the same node.
 type wait struct {
-	kind
-	node  string    // its place in line; another one has another node
-	since time.Time // when it began to wait at that place
-	now   int       // the number of its present waits
+	ageSeries
+	node    string    // of the acquisition in the line
+	since   time.Time // when it began to wait with this node
+	running int       // the number of waits that have not ended
 }
 
-// spot is a place in line: its node has no namesake.
-type spot struct{ client, dir, node string }
+// lineNode identifies a contender's node; no later node has its name.
+type lineNode struct{ client, dir, node string }
 
-// hold is a present hold.
+// hold is a hold that has not ended.
 type hold struct {
-	kind
+	ageSeries
 	since time.Time
 }
 
-// present has the present waits and holds. Each is removed when it ends.
-type present struct {
+// currentAges has the waits and holds that have not ended.
+type currentAges struct {
 	mu    sync.Mutex
 	waits map[*wait]struct{} // guarded by mu, and so are the fields of each
 	holds map[*hold]struct{} // guarded by mu
-	// ownerless has the waits without an acquisition: the node belongs to a goroutine of a Cohort or Readers that
-	// acquires for all its callers. Each is removed when that goroutine has acquired, or gives up.
-	ownerless map[spot]*wait // guarded by mu
+	// ownerless has the waits that belong to no acquisition: those of a goroutine of a Cohort or Readers, which
+	// acquires for all its callers. Each is removed when that goroutine's attempt has ended.
+	ownerless map[lineNode]*wait // guarded by mu
 }
 
-func (p *present) init() {
-	p.waits, p.holds, p.ownerless = map[*wait]struct{}{}, map[*hold]struct{}{}, map[spot]*wait{}
+func (p *currentAges) init() {
+	p.waits, p.holds, p.ownerless = map[*wait]struct{}{}, map[*hold]struct{}{}, map[lineNode]*wait{}
 }
 
-// at returns the wait without an acquisition at a place. ctx, the hook's context, ends with the goroutine's attempt;
-// it may be implemented by the user, so its methods are called without the lock.
-func (p *present) at(ctx context.Context, s spot, k kind) *wait {
+// ownerlessWait returns the wait of a node that belongs to no acquisition. ctx, the hook's context, ends with the
+// goroutine's attempt. Its type may be the user's, so its methods are called without the lock.
+func (p *currentAges) ownerlessWait(ctx context.Context, s lineNode, series ageSeries) *wait {
 	ends := ctx.Done() != nil // without an end the wait could never be removed
 	p.mu.Lock()
 	w, known := p.ownerless[s]
 	if !known {
-		w = &wait{kind: k}
+		w = &wait{ageSeries: series}
 	}
 	if ends {
 		p.ownerless[s] = w
@@ -68,27 +68,26 @@ func (p *present) at(ctx context.Context, s spot, k kind) *wait {
 	return w
 }
 
-// waiting is called when the acquisition w begins to wait for a predecessor, and over when that has left, or the wait
-// has ended. The time is counted across waits, as long as the place is the same.
-func (p *present) waiting(w *wait, node string) (over func()) {
+// beginWait is called when the acquisition of w begins to wait for a predecessor, and end when that wait ends.
+func (p *currentAges) beginWait(w *wait, node string) (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.node != node || w.since.IsZero() {
 		w.node, w.since = node, time.Now()
 	}
-	w.now++
+	w.running++
 	p.waits[w] = struct{}{}
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if w.now--; w.now == 0 {
+		if w.running--; w.running == 0 {
 			delete(p.waits, w)
 		}
 	}
 }
 
-func (p *present) holding(k kind) (over func()) {
-	h := &hold{k, time.Now()}
+func (p *currentAges) beginHold(series ageSeries) (end func()) {
+	h := &hold{series, time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holds[h] = struct{}{}
@@ -99,67 +98,68 @@ func (p *present) holding(k kind) (over func()) {
 	}
 }
 
-// oldest returns when the oldest wait and the oldest hold of each kind began.
-func (p *present) oldest() (waits, holds map[kind]time.Time) {
-	waits, holds = map[kind]time.Time{}, map[kind]time.Time{}
-	older := func(of map[kind]time.Time, k kind, since time.Time) {
-		if first, known := of[k]; !known || since.Before(first) {
-			of[k] = since
+// oldest returns when the oldest wait and the oldest hold of each series began.
+func (p *currentAges) oldest() (waits, holds map[ageSeries]time.Time) {
+	waits, holds = map[ageSeries]time.Time{}, map[ageSeries]time.Time{}
+	keepOlder := func(all map[ageSeries]time.Time, series ageSeries, since time.Time) {
+		if first, known := all[series]; !known || since.Before(first) {
+			all[series] = since
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for w := range p.waits {
-		older(waits, w.kind, w.since)
+		keepOlder(waits, w.ageSeries, w.since)
 	}
 	for h := range p.holds {
-		older(holds, h.kind, h.since)
+		keepOlder(holds, h.ageSeries, h.since)
 	}
 	return waits, holds
 }
 
-// ages are the descriptions of the gauges that have their values from the clock.
-func ages(paths bool) (longestWait, oldestHold *prometheus.Desc) {
+// ageDescs returns the descriptions of the gauges of ages.
+func ageDescs(paths bool) (longestWait, oldestHold *prometheus.Desc) {
 	by := []string{"recipe"}
 	if paths {
 		by = append(by, "path")
 	}
-	return desc("longest_wait_seconds", "How long the one that has stood in line for the longest time has waited so far.", by...),
-		desc("oldest_hold_seconds", "How long what has been held for the longest time has been held so far.", by...)
+	return desc("longest_wait_seconds", "How long the waiter that has waited longest has waited so far.", by...),
+		desc("oldest_hold_seconds", "How long the oldest of the present holds has lasted so far.", by...)
 }
 
-// collectAges reports the ages of the oldest present waits and holds.
+// collectAges sends the gauges of ages to ch.
 func (c *Collector) collectAges(ch chan<- prometheus.Metric) {
-	waits, holds := c.present.oldest()
-	tell := func(d *prometheus.Desc, of map[kind]time.Time) {
-		for k, since := range of {
-			by := []string{k.client, k.recipe}
+	waits, holds := c.ages.oldest()
+	send := func(d *prometheus.Desc, all map[ageSeries]time.Time) {
+		for series, since := range all {
+			by := []string{series.client, series.recipe}
 			if c.paths != nil {
-				if k.label == "" {
-					continue // left out
+				if series.label == "" {
+					continue // the directory is left out, see WithPaths
 				}
-				by = append(by, k.label)
+				by = append(by, series.label)
 			}
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, time.Since(since).Seconds(), by...)
 		}
 	}
-	tell(c.longestWait, waits)
-	tell(c.oldestHold, holds)
+	send(c.longestWait, waits)
+	send(c.oldestHold, holds)
 }
 
-// kindOf is called without a lock, since the function given to [WithPaths] is.
-func (c *Collector) kindOf(client, recipe, path string) kind {
-	k := kind{client: client, recipe: recipe}
+// ageSeriesOf returns the series of a lock. Call it without a lock: it calls the user's function, see [WithPaths].
+func (c *Collector) ageSeriesOf(client, recipe, path string) ageSeries {
+	series := ageSeries{client: client, recipe: recipe}
 	if c.paths != nil {
-		k.label = printable(c.paths(path))
+		series.label = printable(c.paths(path))
 	}
-	return k
+	return series
 }
 
-// waitOf is the acquisition that ctx belongs to, or, if that is of another lock or there is none, the wait at the place.
+// waitOf returns the wait of the acquisition that ctx belongs to. If that acquisition is of another lock, or there is
+// none, it returns the ownerless wait of the node.
 func (c *Collector) waitOf(ctx context.Context, client string, q framework.Queue) *wait {
-	if a, found := ctx.Value(acquisitionKey{c}).(*acquisition); found && a.at.contains(q.Path) {
+	if a, found := ctx.Value(acquisitionKey{c}).(*acquisition); found && a.lock.contains(q.Path) {
 		return &a.wait
 	}
-	return c.present.at(ctx, spot{client, q.Path, q.Node}, c.kindOf(client, q.Recipe, q.Path))
+	return c.ages.ownerlessWait(ctx, lineNode{client, q.Path, q.Node}, c.ageSeriesOf(client, q.Recipe, q.Path))
 }

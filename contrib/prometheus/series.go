@@ -9,150 +9,153 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// place is the path of a lock that a client waits for or holds.
-type place struct{ client, path string }
+// lockPath is the path of a lock that a client waits for or holds.
+type lockPath struct{ client, path string }
 
-// series are the gauges with these labels. Those without a recipe are about the directory.
-type series struct{ client, recipe, label string }
+// lineSeries identifies the series of a line's gauges: those with its recipe, or, if recipe is "", those of its
+// directory.
+type lineSeries struct{ client, recipe, label string }
 
-// standing counts the users of the series by path: they are removed after the last acquisition or hold of their
-// paths. Otherwise a process that takes a lock for each order would keep the series of all orders for ever.
-type standing struct {
-	mu    sync.Mutex
-	count map[place]int                 // acquisitions and holds; guarded by mu
-	told  map[place]map[series]struct{} // guarded by mu
-	of    map[series]int                // how many places have set it; guarded by mu
+// lineGauges counts the users of each lock, which are its acquisitions and holds, and removes the series of the lock
+// after the last. Otherwise a process that takes a lock for each order would keep the series of all orders for ever.
+type lineGauges struct {
+	mu     sync.Mutex
+	users  map[lockPath]int                     // guarded by mu
+	series map[lockPath]map[lineSeries]struct{} // the series that are set for a lock; guarded by mu
+	locks  map[lineSeries]int                   // the number of locks that have set the series; guarded by mu
 }
 
-func (s *standing) init() {
-	s.count, s.told, s.of = map[place]int{}, map[place]map[series]struct{}{}, map[series]int{}
+func (g *lineGauges) init() {
+	g.users, g.series, g.locks = map[lockPath]int{}, map[lockPath]map[lineSeries]struct{}{}, map[lineSeries]int{}
 }
 
-// enter begins an acquisition or a hold.
-func (s *standing) enter(at place) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count[at]++
+// addUser is called when an acquisition or a hold begins.
+func (g *lineGauges) addUser(lock lockPath) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.users[lock]++
 }
 
-// leave ends it, and calls remove for the series that have become unused.
-func (s *standing) leave(at place, remove func(series)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count[at]--; s.count[at] > 0 {
+// removeUser is called when an acquisition or a hold ends. It calls remove for the series that no lock uses any more.
+func (g *lineGauges) removeUser(lock lockPath, remove func(lineSeries)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.users[lock]--; g.users[lock] > 0 {
 		return
 	}
-	for one := range s.told[at] {
-		if s.of[one]--; s.of[one] == 0 {
-			delete(s.of, one)
-			remove(one)
+	for s := range g.series[lock] {
+		if g.locks[s]--; g.locks[s] == 0 {
+			delete(g.locks, s)
+			remove(s)
 		}
 	}
-	delete(s.count, at)
-	delete(s.told, at)
+	delete(g.users, lock)
+	delete(g.series, lock)
 }
 
-// tell calls set if the client waits in that line or holds its lock; the series are removed after the wait and the
-// hold. The line is in the directory of the lock, or directly below it.
-func (s *standing) tell(client, dir string, set func(), all ...series) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := place{client, dir}
-	if s.count[at] == 0 {
-		at.path = path.Dir(dir)
+// setSeries calls set, which sets the gauges of some series, if the lock of the line in dir has a user. The line is in
+// the directory of the lock, or directly below it.
+func (g *lineGauges) setSeries(client, dir string, set func(), all ...lineSeries) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	lock := lockPath{client, dir}
+	if g.users[lock] == 0 {
+		lock.path = path.Dir(dir)
 	}
-	if s.count[at] == 0 {
+	if g.users[lock] == 0 {
 		return
 	}
-	for _, one := range all {
-		if _, known := s.told[at][one]; !known {
-			if s.told[at] == nil {
-				s.told[at] = map[series]struct{}{}
+	for _, s := range all {
+		if _, known := g.series[lock][s]; !known {
+			if g.series[lock] == nil {
+				g.series[lock] = map[lineSeries]struct{}{}
 			}
-			s.told[at][one] = struct{}{}
-			s.of[one]++
+			g.series[lock][s] = struct{}{}
+			g.locks[s]++
 		}
 	}
 	set()
 }
 
-// granted calls set for the series of a recipe there, and of its line if that has a separate name, as a semaphore's.
-func (s *standing) granted(at place, recipe string, set func(series)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for one := range s.told[at] {
-		if one.recipe == recipe || one.recipe == recipe+"-line" {
-			set(one)
+// eachSeries calls f for the series of a lock's recipe, and of its line if that has another name, as a semaphore's has.
+func (g *lineGauges) eachSeries(lock lockPath, recipe string, f func(lineSeries)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.series[lock] {
+		if s.recipe == recipe || s.recipe == recipe+"-line" {
+			f(s)
 		}
 	}
 }
 
-// acquisition has the state of an acquisition for its waits and its hold; it is in their context.
+// acquisition has the state that an acquisition shares with its waits and its hold. It is in their context.
 type acquisition struct {
-	at   place
+	lock lockPath
 	wait wait
 }
 
-// contains reports whether a path is at the place or below it.
-func (p place) contains(path string) bool {
+// contains reports whether a path is the lock's path or below it.
+func (p lockPath) contains(path string) bool {
 	below, in := strings.CutPrefix(path, p.path)
 	return in && (below == "" || below[0] == '/')
 }
 
+// acquisitionKey is the context's key of an *acquisition.
 type acquisitionKey struct{ c *Collector }
 
-// acquiring keeps the series of a lock until the acquisition ends.
-func (c *Collector) acquiring(ctx context.Context, client string,
-	a framework.Acquisition) (inner context.Context, over func(error)) {
-	begun := &acquisition{place{client, a.Path}, wait{kind: c.kindOf(client, a.Recipe, a.Path)}}
+// beginAcquisition is called when an acquisition begins, and end when it ends. Until then the series of its lock stay.
+func (c *Collector) beginAcquisition(ctx context.Context, client string,
+	a framework.Acquisition) (inner context.Context, end func(error)) {
+	begun := &acquisition{lockPath{client, a.Path}, wait{ageSeries: c.ageSeriesOf(client, a.Recipe, a.Path)}}
 	inner = context.WithValue(ctx, acquisitionKey{c}, begun)
 	if c.paths == nil {
 		return inner, func(error) {}
 	}
-	c.standing.enter(begun.at)
+	c.lines.addUser(begun.lock)
 	return inner, func(err error) {
-		if err == nil {
-			c.standing.granted(begun.at, a.Recipe, func(s series) {
+		if err == nil { // the client holds the lock now
+			c.lines.eachSeries(begun.lock, a.Recipe, func(s lineSeries) {
 				c.ahead.WithLabelValues(s.client, s.recipe, s.label).Set(0)
 			})
 		}
-		c.standing.leave(begun.at, c.remove)
+		c.lines.removeUser(begun.lock, c.removeSeries)
 	}
 }
 
-// holding keeps them until the hold ends, and collects its age until then.
-func (c *Collector) holding(ctx context.Context, client string, h framework.HoldInfo) (over func()) {
+// beginHold is called when a hold begins, and end when it ends. Until then its age is collected, and the series of its
+// lock stay.
+func (c *Collector) beginHold(ctx context.Context, client string, h framework.HoldInfo) (end func()) {
 	a, found := ctx.Value(acquisitionKey{c}).(*acquisition)
 	if !found {
-		return c.present.holding(c.kindOf(client, h.Recipe, path.Dir(h.Path)))
+		return c.ages.beginHold(c.ageSeriesOf(client, h.Recipe, path.Dir(h.Path)))
 	}
-	k := kind{client, h.Recipe, a.wait.label}
-	if !a.at.contains(h.Path) { // the acquisition is of an outer lock
-		k = c.kindOf(client, h.Recipe, path.Dir(h.Path))
+	series := ageSeries{client, h.Recipe, a.wait.label}
+	if !a.lock.contains(h.Path) { // the acquisition is of another lock, under which this one was acquired
+		series = c.ageSeriesOf(client, h.Recipe, path.Dir(h.Path))
 	}
-	ended := c.present.holding(k)
+	endAge := c.ages.beginHold(series)
 	if c.paths == nil {
-		return ended
+		return endAge
 	}
-	c.standing.enter(a.at)
+	c.lines.addUser(a.lock)
 	return func() {
-		ended()
-		c.standing.leave(a.at, c.remove)
+		endAge()
+		c.lines.removeUser(a.lock, c.removeSeries)
 	}
 }
 
-func (c *Collector) remove(s series) {
+func (c *Collector) removeSeries(s lineSeries) {
 	if s.recipe == "" {
 		c.foreign.DeleteLabelValues(s.client, s.label)
-		c.left.DeleteLabelValues(s.client, s.label)
+		c.sequenceLeft.DeleteLabelValues(s.client, s.label)
 		return
 	}
 	c.ahead.DeleteLabelValues(s.client, s.recipe, s.label)
 	c.length.DeleteLabelValues(s.client, s.recipe, s.label)
 }
 
-// seen records a list of the line. The function given to WithPaths is called without a lock.
-func (c *Collector) seen(client string, q framework.Queue) {
+// recordLine sets the gauges of a line that was listed. It calls the function given to WithPaths without a lock.
+func (c *Collector) recordLine(client string, q framework.Queue) {
 	if c.paths == nil {
 		return
 	}
@@ -160,10 +163,10 @@ func (c *Collector) seen(client string, q framework.Queue) {
 	if label == "" {
 		return
 	}
-	c.standing.tell(client, q.Path, func() {
+	c.lines.setSeries(client, q.Path, func() {
 		c.ahead.WithLabelValues(client, q.Recipe, label).Set(float64(q.Ahead))
 		c.length.WithLabelValues(client, q.Recipe, label).Set(float64(q.Length))
 		c.foreign.WithLabelValues(client, label).Set(float64(q.Foreign))
-		c.left.WithLabelValues(client, label).Set(float64(q.SequenceLeft))
-	}, series{client, q.Recipe, label}, series{client, "", label})
+		c.sequenceLeft.WithLabelValues(client, label).Set(float64(q.SequenceLeft))
+	}, lineSeries{client, q.Recipe, label}, lineSeries{client, "", label})
 }

@@ -39,7 +39,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	for _, word := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row, -1) {
 		documented = append(documented, word[1])
 	}
-	for _, reasons := range changes {
+	for _, reasons := range stateReasons {
 		known = append(known, reasons...)
 	}
 	slices.Sort(documented)

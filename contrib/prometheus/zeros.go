@@ -7,18 +7,18 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// A counter that appears with its first event hides that event from PromQL: increase counts from the first
-// sample on. So counters are there with 0 before anything can be counted, as far as their labels are known: state
-// changes, repeated tries and round trips from [Collector.Hooks] on, lost holds, acquisitions and waits from the first
-// acquisition of their recipe on. How operations and holds end has too many words for that.
+// A counter that appears with its first event hides that event from PromQL, whose increase counts from the first sample
+// on. So counters are made, with the value 0, before anything is counted, as far as their labels are known: those of
+// state changes, repeated tries and round trips by [Collector.Hooks]; those of lost holds, acquisitions and waits at
+// the first acquisition of their recipe. The results of operations and of holds have too many values for that.
 
-// causes end a hold unless a recipe has its own cause.
-var causes = []error{
+// lossCauses are the causes of a lost hold that every recipe can have.
+var lossCauses = []error{
 	framework.ErrSessionLost, framework.ErrNodeDeleted, framework.ErrSuspended, framework.ErrTimeoutTooShort,
 }
 
-// changes are the reasons that each state comes with, by [framework.StateReport].
-var changes = map[framework.State][]string{
+// stateReasons has the reasons that each state can come with, see [framework.StateReport].
+var stateReasons = map[framework.State][]string{
 	framework.Connected:   {""},
 	framework.Reconnected: {""},
 	framework.Suspended: {
@@ -33,15 +33,15 @@ var operations = []string{
 	"multiRead", "reconfig", "setACL", "setData", "setWatches", "sync", "transaction",
 }
 
-// roundTrips are the kinds of [framework.RoundTrip].
-var roundTrips = []string{"ping", "heartbeat"}
+// roundTripKinds are the kinds of [framework.RoundTrip].
+var roundTripKinds = []string{"ping", "heartbeat"}
 
-// ends are the usual results of acquisitions, among them all that alerts use.
-var ends = []error{nil, context.DeadlineExceeded, context.Canceled, mutex.ErrNotAcquired}
+// acquireResults are the usual results of acquisitions, among them all that alerts use.
+var acquireResults = []error{nil, context.DeadlineExceeded, context.Canceled, mutex.ErrNotAcquired}
 
-// watched makes a client's counters.
-func (c *Collector) watched(client string) {
-	for state, reasons := range changes {
+// addClientZeros makes the counters of a client.
+func (c *Collector) addClientZeros(client string) {
+	for state, reasons := range stateReasons {
 		for _, reason := range reasons {
 			c.stateChanges.counter.WithLabelValues(client, state.String(), reason)
 		}
@@ -49,32 +49,32 @@ func (c *Collector) watched(client string) {
 	for _, op := range operations {
 		c.retries.counter.WithLabelValues(client, op)
 	}
-	for _, kind := range roundTrips {
+	for _, kind := range roundTripKinds {
 		c.roundTrips.histogram.WithLabelValues(client, kind)
 	}
 }
 
-// held makes a recipe's counters of lost holds.
-func (c *Collector) held(client, recipe string) {
-	for _, cause := range causes {
+// addHoldZeros makes the counters of a recipe's lost holds.
+func (c *Collector) addHoldZeros(client, recipe string) {
+	for _, cause := range lossCauses {
 		c.lost.counter.WithLabelValues(client, recipe, Result(cause))
 	}
 }
 
-// acquired makes all counters of a recipe, when it acquires for the first time.
-func (c *Collector) acquired(client, recipe string) {
-	if _, known := c.recipes.LoadOrStore(kind{client: client, recipe: recipe}, nil); known {
+// addRecipeZeros makes the counters of a recipe at its first acquisition.
+func (c *Collector) addRecipeZeros(client, recipe string) {
+	if _, known := c.recipes.LoadOrStore(ageSeries{client: client, recipe: recipe}, nil); known {
 		return
 	}
-	c.held(client, recipe)
+	c.addHoldZeros(client, recipe)
 	c.waits.histogram.WithLabelValues(client, recipe)
-	for _, end := range ends {
-		c.acquisitions.histogram.WithLabelValues(client, recipe, Result(end))
+	for _, result := range acquireResults {
+		c.acquisitions.histogram.WithLabelValues(client, recipe, Result(result))
 	}
 }
 
-// ended counts a hold that its holder did not end.
-func (c *Collector) ended(client, recipe, cause string) {
+// countLoss counts a hold that has ended, unless it was released or the client was closed.
+func (c *Collector) countLoss(client, recipe, cause string) {
 	if cause != Result(framework.ErrReleased) && cause != Result(framework.ErrClosed) {
 		c.lost.counter.WithLabelValues(client, recipe, cause).Inc()
 	}

@@ -20,8 +20,8 @@ type ReconfigBuilder struct {
 	version                   int64
 }
 
-// Reconfig begins to change the members of the ensemble: some join or leave (Joining, Leaving), or all are
-// named (WithNewMembers). The servers must run with reconfigEnabled=true, and the client needs PermWrite on
+// Reconfig begins to change the members of the ensemble: name the members that are added and removed (Joining, Leaving),
+// or all members (WithNewMembers). The servers must run with reconfigEnabled=true, and the client needs PermWrite on
 // /zookeeper/config, which by default only the super user has. Corresponds to Curator's reconfig.
 func Reconfig(c *framework.Client) ReconfigBuilder { return ReconfigBuilder{c: c, version: -1} }
 
@@ -38,14 +38,14 @@ func (b ReconfigBuilder) Leaving(ids ...string) ReconfigBuilder {
 	return b
 }
 
-// WithNewMembers names all the members, in the form of Joining. It excludes the use of Joining and Leaving.
+// WithNewMembers names all the members, in the form of Joining. It cannot be combined with Joining and Leaving.
 func (b ReconfigBuilder) WithNewMembers(servers ...string) ReconfigBuilder {
 	b.members = slices.Concat(b.members, servers)
 	return b
 }
 
-// FromConfig makes the operation fail with framework.ErrBadVersion unless the configuration has this version
-// (EnsembleConfig.Version). Default -1: any version.
+// FromConfig makes the operation fail with framework.ErrBadVersion unless the ensemble's present configuration has this
+// version ([framework.EnsembleConfig].Version). Default -1: any version.
 func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version = version; return b }
 
 // ForEnsemble changes the members and returns the new configuration. It blocks until the server has replied or
@@ -53,8 +53,8 @@ func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version =
 // ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented (a standalone server), and the errors that every
 // operation can return.
 //
-// The operation is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
-// not repeated: [framework.Client.GetConfig] shows whether it was executed.
+// If the operation was certainly not executed, the retry policy decides whether it is repeated. After an unknown outcome
+// it is not repeated: [framework.Client.GetConfig] shows whether it was executed.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (framework.EnsembleConfig, error) {
 	if err := b.checkArguments(); err != nil && ctx != nil && !errors.Is(b.c.Err(), framework.ErrNoClient) {
 		return framework.EnsembleConfig{}, &framework.OpError{Op: "reconfig", Err: err}

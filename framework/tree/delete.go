@@ -9,28 +9,28 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// rounds limits how often a deletion starts again because others have added nodes.
-const rounds = 16
+// maxRounds limits how often a deletion begins again because other clients have added nodes.
+const maxRounds = 16
 
-// Delete deletes a node and everything below it. It also succeeds if the node does not exist. It is not atomic: others
-// may see the tree partly deleted. Nodes that others delete at the same time are skipped. Nodes that others add before
-// the end are deleted, too, up to a limit (then the error matches framework.ErrNotEmpty). Each flight of requests is
-// repeated as the retry policy says. Any other refusal, such as framework.ErrNoAuth, ends the call with part of the
-// tree deleted. After any error it may be called again.
+// Delete deletes a node and everything below it, and blocks until that is done or ctx ends. It also succeeds if the
+// node does not exist. It is not atomic: other clients may see the tree partly deleted. Nodes that they delete at the
+// same time are skipped. Nodes that they add during the call are deleted, too; if they continue to add nodes, the error
+// finally matches framework.ErrNotEmpty. After a lost connection the retry policy decides whether a flight is repeated.
+// A refusal, such as framework.ErrNoAuth, ends the call with part of the tree deleted. After any error it may be called
+// again.
 //
-// It sends hundreds of deletes at a time: one request for a node without children, three for any other node.
-// It keeps the paths of the nodes with children in memory. To delete "/", or the chroot, is
+// It sends hundreds of deletes at a time: one request for a node without children, three for any other node. It keeps
+// the paths of the nodes with children in memory. The root "/" and a chroot cannot be deleted: the error matches
 // framework.ErrBadArguments.
 //
-// To delete a node with a version, or in the background, use [framework.Client.Delete] with
-// DeletingChildrenIfNeeded. Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to
-// ZKUtil.deleteRecursive.
+// To delete a node with a version, or in the background, use [framework.Client.Delete] with DeletingChildrenIfNeeded.
+// Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to ZKUtil.deleteRecursive.
 func Delete(ctx context.Context, c *framework.Client, path string) error {
 	v, at, err := resolveView(c, path)
 	if err == nil && at == "/" {
 		err = errRoot
 	}
-	for n := 0; err == nil && n < rounds; n++ {
+	for n := 0; err == nil && n < maxRounds; n++ {
 		var left []string
 		if left, err = v.deleteAll(ctx, []string{at}); err != nil || len(left) == 0 {
 			return wrapOpError("deleteRecursively", path, err)
@@ -44,9 +44,9 @@ func Delete(ctx context.Context, c *framework.Client, path string) error {
 }
 
 // DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like Delete, except that nodes
-// added by others during the call may stay. A node that does not exist counts as empty. Emptying "/" is
-// framework.ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren without
-// deleteSelf.
+// that other clients add during the call may stay. It also succeeds if the node does not exist. The children of a
+// chroot can be deleted; for those of the root "/" the error matches framework.ErrBadArguments. Corresponds to
+// Curator's ZKPaths.deleteChildren without deleteSelf.
 func DeleteChildren(ctx context.Context, c *framework.Client, path string) error {
 	v, at, err := resolveView(c, path)
 	if err == nil && at == "/" && v.chroot == "/" {
@@ -58,7 +58,7 @@ func DeleteChildren(ctx context.Context, c *framework.Client, path string) error
 	return wrapOpError("deleteChildren", path, err)
 }
 
-// deleteBelow deletes everything that is below a node now; nodes that others add later may stay.
+// deleteBelow deletes everything that is below a node now. Nodes that other clients add later may stay.
 func (v unscopedClient) deleteBelow(ctx context.Context, at string) error {
 	all := []string{at} // nodes with children, parents first
 	for next := 0; next < len(all); {
@@ -84,14 +84,14 @@ func (v unscopedClient) deleteBelow(ctx context.Context, at string) error {
 		all = append(all, left...)
 	}
 	slices.Reverse(all)
-	_, err := v.deleteAll(ctx, all[:len(all)-1]) // the server executes the deletes in this order, children first
+	_, err := v.deleteAll(ctx, all[:len(all)-1]) // all but the node itself, children first
 	return err
 }
 
-// deleteAll deletes nodes in flights, in order, and returns the nodes that it could not delete because they
-// have children.
-func (v unscopedClient) deleteAll(ctx context.Context, paths []string) (left []string, err error) {
-	for some := range slices.Chunk(paths, flightSize) {
+// deleteAll deletes nodes in flights; the server executes the deletes in the order of nodes. It returns the nodes that
+// could not be deleted because they have children.
+func (v unscopedClient) deleteAll(ctx context.Context, nodes []string) (left []string, err error) {
+	for some := range slices.Chunk(nodes, flightSize) {
 		var full []string
 		err := v.sendFlight(ctx, func(ctx context.Context) error {
 			full = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// dumpLine is a line of a dump, see DumpBuilder.ForPath. One of its fields is set.
+// dumpLine is a line of a dump, see DumpBuilder.ForPath. Exactly one of its fields is set.
 type dumpLine struct {
 	Header  *dumpHeader  `json:"header,omitempty"`
 	Node    *dumpNode    `json:"node,omitempty"`
@@ -34,15 +34,15 @@ func (l dumpLine) countRecords() (n int) {
 type dumpHeader struct {
 	Version int    `json:"version"`
 	Root    string `json:"root"`
-	ACL     bool   `json:"acl"` // the nodes have their ACLs
+	ACL     bool   `json:"acl"` // every node of the dump has its ACL
 }
 
 type dumpNode struct {
 	Path string `json:"path"` // relative to the root, which is "/"
 	Data []byte `json:"data,omitempty"`
-	// ACL is left out only if, by the header, no node has an ACL.
+	// ACL is empty only if the header's ACL is false.
 	ACL []dumpACL `json:"acl,omitempty"`
-	// For human readers of the dump.
+	// The fields below are for human readers; Restore does not use them.
 	Version  int32 `json:"version"`
 	Cversion int32 `json:"cversion"`
 	Ctime    int64 `json:"ctime"`
@@ -69,11 +69,11 @@ const dumpVersion = 1
 
 // Progress is the progress of a dump or a restore.
 type Progress struct {
-	// Nodes counts the nodes written to the stream or to the tree. Bytes is the total length of their data.
+	// Nodes is the number of nodes written to the stream or restored so far. Bytes is the total length of their data.
 	Nodes, Bytes int64
-	// Ephemerals counts the nodes that were left out because they belong to a session.
+	// Ephemerals is the number of nodes that were left out because they belong to a session.
 	Ephemerals int64
-	// Existing counts the nodes of a restore that existed already. After a lost connection, nodes that the
+	// Existing is how many of the restored nodes existed already; 0 in a dump. After a lost connection, nodes that the
 	// restore itself has created may be among them.
 	Existing int64
 }
@@ -92,10 +92,13 @@ func Dump(c *framework.Client) DumpBuilder { return DumpBuilder{c: c} }
 // from the restoring client's ACL provider.
 func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
 
-// WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
+// WithProgress makes ForPath call f after each flight, on the goroutine that called ForPath. The dump continues when f
+// returns. Default: no function.
 func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
 
-// ForPath writes the node and everything below it to w, in the order of [Walk], and returns the numbers written.
+// ForPath writes the node and everything below it to w, in the order of [Walk], and returns the progress that it has
+// made, also with an error. It blocks until the dump is complete, ctx ends or there is an error; ctx cannot interrupt a
+// Write of w.
 //
 //   - Data are written as they are stored, compressed or not.
 //   - Ephemeral nodes are left out. The stream has a line for each, and Progress counts them.
@@ -106,11 +109,11 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 //     smaller than the numbers in restored names.
 //   - Servers do not report whether a node is a container or has a TTL. Such a node is restored as a persistent node.
 //
-// The dump is not a snapshot: a node that changes during the dump is read before or after its change. Each flight of
-// requests is repeated as the retry policy says. A dump that ends with an error is incomplete, and Restore will report
-// that. The error is framework.ErrNoAuth if the client has no permission to read a node, or if the server hides a
-// node's ACL because the client has no PermAdmin; with WithoutACL permission to read is enough. An error of w ends the
-// dump.
+// The dump is not a snapshot: a node that changes during the dump is read before or after its change. After a lost
+// connection the retry policy decides whether a flight is repeated. A dump that ends with an error is incomplete, and
+// Restore will report that. The error is framework.ErrNoAuth if the client has no permission to read a node, or if the
+// server hides a part of its ACL because the client has no PermAdmin; with WithoutACL permission to read is enough. An
+// error of w ends the dump.
 //
 // The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump. Data are
 // in base64, and left out if there are none. Every node has its ACL, or, WithoutACL, none has:
@@ -145,7 +148,7 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 
 func (b DumpBuilder) writeNodes(ctx context.Context, v unscopedClient, root string, encode func(any) error, p *Progress) error {
 	var ended error
-	err := v.walkLevels(ctx, root, walkOptions{depth: -1, acl: !b.noACL, omitSystem: true},
+	err := v.walkLevels(ctx, root, walkOptions{depth: -1, withACLs: !b.noACL, omitSystem: true},
 		func(nodes []walkedNode) (more bool) {
 			for _, n := range nodes {
 				line, err := b.nodeLine(n, root)
@@ -186,7 +189,7 @@ func (b DumpBuilder) nodeLine(n walkedNode, root string) (line dumpLine, err err
 	node := &dumpNode{Path: path, Data: n.Data, Version: s.Version, Cversion: s.Cversion, Ctime: s.Ctime,
 		Mtime: s.Mtime}
 	for _, a := range n.acl {
-		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // so the server hides a digest
+		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // the server shows this in place of a digest
 			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL",
 				framework.ErrNoAuth)
 		}
@@ -198,15 +201,16 @@ func (b DumpBuilder) nodeLine(n walkedNode, root string) (line dumpLine, err err
 	return dumpLine{Node: node}, nil
 }
 
+// dumpLineReader reads and checks the lines of a dump, which is not trusted.
 type dumpLineReader struct {
-	lines   *bufio.Scanner
-	n       int
-	acl     bool
-	nodes   int64
-	skipped int64
+	lines      *bufio.Scanner
+	lineNumber int  // of the last line, from 1
+	withACLs   bool // by the header
+	nodes      int64
+	skipped    int64
 }
 
-// newDumpLineReader returns a reader of dump lines whose nodes fit into a frame.
+// newDumpLineReader returns a reader that refuses lines that are too long for any node that fits into a frame.
 func newDumpLineReader(r io.Reader, maxFrame int) *dumpLineReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), 2*maxFrame+1<<20)
@@ -214,11 +218,11 @@ func newDumpLineReader(r io.Reader, maxFrame int) *dumpLineReader {
 }
 
 func (d *dumpLineReader) invalidDump(format string, args ...any) error {
-	return fmt.Errorf("%w: line %d: "+format, append([]any{ErrInvalidDump, d.n}, args...)...)
+	return fmt.Errorf("%w: line %d: "+format, append([]any{ErrInvalidDump, d.lineNumber}, args...)...)
 }
 
 func (d *dumpLineReader) readLine() (line dumpLine, err error) {
-	d.n++
+	d.lineNumber++
 	if !d.lines.Scan() {
 		switch err := d.lines.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
@@ -248,7 +252,7 @@ func (d *dumpLineReader) readHeader() error {
 		return d.invalidDump("the dump has version %d, and this program reads version %d",
 			line.Header.Version, dumpVersion)
 	}
-	d.acl = line.Header.ACL
+	d.withACLs = line.Header.ACL
 	return nil
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidDump means that a stream is not a dump, or is not complete. The message has the line.
+// ErrInvalidDump means that a stream is not a dump, or is not complete. The message has the number of the line.
 var ErrInvalidDump = errors.New("invalid dump")
 
 // ErrSystemPath means that a restore would write to /zookeeper or below, where the servers keep their configuration and
-// the quotas. Nothing was written there. If the target of the restore is elsewhere, but a node of the dump would lie
-// there, the error matches [ErrInvalidDump], too.
+// the quotas. Nothing was written there. If only a node of the dump, and not the path of the restore, is in /zookeeper,
+// the error matches [ErrInvalidDump], too.
 var ErrSystemPath = errors.New("/zookeeper belongs to the servers: nothing is restored there")
 
 // RestoreBuilder creates the nodes of a dump. It is a value: each method returns a changed copy.
@@ -55,37 +55,41 @@ func Restore(c *framework.Client) RestoreBuilder { return RestoreBuilder{c: c} }
 // not in the dump stay in any case.
 func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
 
-// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and on
-// ForPath's goroutine, with the step that the restore would take at path if no other client changed anything. It needs
-// permission to read the nodes that exist. A conflict does not end it. It does not find refusals by the servers, such
-// as of a create without permission. [Progress] then counts the nodes that would be restored.
+// DryRun makes ForPath change nothing. ForPath then reads the whole dump, and calls f for each node of it, in order and
+// on its caller's goroutine, with the step that the restore would take at path if no other client changed anything. It
+// needs permission to read the nodes that exist. A conflict does not end it. It does not find out whether the servers
+// would refuse a step, such as a create without permission. [Progress] then counts the nodes that would be restored.
 func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
 	if f == nil {
-		f = func(string, RestoreStep) {} // still dry
+		f = func(string, RestoreStep) {} // a nil plan would mean that nodes are created
 	}
 	b.plan = f
 	return b
 }
 
-// WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
+// WithProgress makes ForPath call f after each transaction, on the goroutine that called ForPath. The restore continues
+// when f returns. Default: no function.
 func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
 
-// restoreNodes and restoreBytes limit one transaction.
+// The limits of one transaction.
 const (
-	restoreNodes = 500
-	restoreBytes = 256 << 10
+	transactionNodes = 500
+	transactionBytes = 256 << 10
 )
 
 // ForPath creates the dump's root at path, which may differ from the path of the dump, and everything below it. Missing
-// parents of path are created as with [framework.Client.Ensure]. ForPath returns the numbers created.
+// parents of path are created as with [framework.Client.Ensure]. ForPath returns the progress that it has made, also
+// with an error. It blocks until the restore is complete, ctx ends or there is an error; ctx cannot interrupt a Read of
+// r.
 //
-// A node that exists already with the data of the dump counts as restored; its ACL is not compared. A node
-// with other data is framework.ErrNodeExists, unless Overwriting. So a restore that was cut short can be run again.
+// A node that exists already with the data of the dump counts as restored; its ACL is not compared. If it has other
+// data, and the restore is not Overwriting, the error matches framework.ErrNodeExists. So a restore that has ended
+// early can be run again.
 //
 // Nodes are created hundreds at a time, in transactions, as long as none of them exists. After a lost connection they
 // are created one by one, if the retry policy allows another try. The restore is not atomic: when it ends with an
 // error, part of the nodes exist. The stream is read as the restore continues, so damage (ErrInvalidDump) may be found
-// late. ctx cannot interrupt a Read of r.
+// late.
 //
 // A dump is not trusted. It can create nodes below path, with any data and ACLs, and nothing else. These are
 // ErrInvalidDump, too:
@@ -129,7 +133,7 @@ type restoreRun struct {
 type plannedCreate struct {
 	at   string
 	data []byte
-	acl  []framework.ACL // nil: as the client's ACL provider says
+	acl  []framework.ACL // nil: the client's ACL provider returns it
 }
 
 func (r restoreRun) run(ctx context.Context, path string, p *Progress) error {
@@ -141,15 +145,15 @@ func (r restoreRun) run(ctx context.Context, path string, p *Progress) error {
 			return unwrapOpError(err)
 		}
 	}
-	limit := min(restoreBytes, r.v.MaxFrame()/2)
+	limit := min(transactionBytes, r.v.MaxFrame()/2)
 	var batch []plannedCreate
 	size := 0
-	put := func() error {
-		put := r.createNodes
+	flush := func() error {
+		restore := r.createNodes
 		if r.plan != nil {
-			put = r.reportPlan
+			restore = r.reportPlan
 		}
-		existing, err := put(ctx, batch)
+		existing, err := restore(ctx, batch)
 		if err != nil {
 			return err
 		}
@@ -178,15 +182,15 @@ func (r restoreRun) run(ctx context.Context, path string, p *Progress) error {
 			return err
 		}
 		more := n.sizeBound()
-		if len(batch) > 0 && (len(batch) == restoreNodes || size+more > limit) {
-			if err := put(); err != nil {
+		if len(batch) > 0 && (len(batch) == transactionNodes || size+more > limit) {
+			if err := flush(); err != nil {
 				return err
 			}
 		}
 		batch, size = append(batch, n), size+more
 	}
 	if len(batch) > 0 {
-		return put()
+		return flush()
 	}
 	p.Ephemerals = r.in.skipped
 	return nil
@@ -198,22 +202,22 @@ func (r restoreRun) nodeToCreate(node *dumpNode) (plannedCreate, error) {
 	if r.v.isSystemPath(n.at) {
 		return n, r.in.invalidDump("%s: %w", relocatePath(r.v.chroot, n.at), ErrSystemPath)
 	}
-	if r.in.acl && len(node.ACL) == 0 {
+	if r.in.withACLs && len(node.ACL) == 0 {
 		return n, r.in.invalidDump("%s has no ACL, though the header says that the dump contains ACLs", node.Path)
 	}
-	if r.in.acl {
+	if r.in.withACLs {
 		for _, a := range node.ACL {
 			n.acl = append(n.acl, framework.ACL{Perms: framework.Perm(a.Perms), Scheme: a.Scheme, ID: a.ID})
 		}
 	}
 	if n.data == nil {
-		n.data = []byte{} // nil would be the client's default data
+		n.data = []byte{} // with nil the node would get the client's default data
 	}
 	return n, nil
 }
 
-// sizeBound returns an upper bound for the length of the create in a transaction, without the ACL if the client's
-// provider makes it.
+// sizeBound returns an upper bound for the length of the create in a transaction. It does not include an ACL of the
+// client's provider.
 func (n plannedCreate) sizeBound() int {
 	const fixed, fixedACL = 32, 12
 	size := fixed + len(n.at) + len(n.data)
@@ -223,11 +227,12 @@ func (n plannedCreate) sizeBound() int {
 	return size
 }
 
-// createParents creates the missing parents of the root. It does not create a chroot, but checks that it exists.
+// createParents creates the missing parents of the restore's root. It does not create the client's chroot, but checks
+// that it exists.
 func (r restoreRun) createParents(ctx context.Context, path string) error {
 	parent := zkpath.Parent(r.root)
 	switch {
-	case r.v.chroot == "/" && parent == "/": // also for "/"
+	case r.v.chroot == "/" && parent == "/": // also if the root is "/" itself
 		return nil
 	case path != "/":
 		return r.c.EnsureParents(ctx, path) // in the namespace, whose root has its own ACL
@@ -235,7 +240,7 @@ func (r restoreRun) createParents(ctx context.Context, path string) error {
 	return r.v.EnsureParents(ctx, r.root)
 }
 
-// createNodes creates nodes, parents first.
+// createNodes creates nodes, parents first, together or else one by one. It returns how many existed already.
 func (r restoreRun) createNodes(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
 	singly := len(nodes) == 1 || nodes[0].at == "/" // "/" exists already
 	err = r.v.sendFlight(ctx, func(ctx context.Context) (err error) {
@@ -250,8 +255,8 @@ func (r restoreRun) createNodes(ctx context.Context, nodes []plannedCreate) (exi
 	return existing, err
 }
 
-// createAtOnce creates nodes in one transaction. singly is true if they must be created one by one, because some
-// exist, or may exist, or because they are too large together.
+// createAtOnce creates nodes in one transaction. singly is true if they have to be created one by one instead: because
+// some exist, or may exist after an unknown outcome, or because the transaction is too large.
 func (r restoreRun) createAtOnce(ctx context.Context, nodes []plannedCreate) (singly bool, err error) {
 	var ops []framework.TransactionOp
 	for _, n := range nodes {
@@ -277,7 +282,8 @@ func isTooLarge(err error) bool {
 	return errors.Is(err, framework.ErrTooLarge) && !errors.Is(err, framework.ErrOutcomeUnknown)
 }
 
-// createOneByOne creates nodes one by one, in one flight.
+// createOneByOne creates nodes in one flight, with one request for each. Nodes that exist already are overwritten or
+// compared.
 func (r restoreRun) createOneByOne(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
 	all := sendAll(nodes, func(n plannedCreate) *framework.Pending[framework.CreateResult] {
 		b := r.v.Create().Uncompressed()
@@ -303,7 +309,7 @@ func (r restoreRun) createOneByOne(ctx context.Context, nodes []plannedCreate) (
 	return len(there), r.compareNodes(ctx, there)
 }
 
-// reportPlan calls plan with the step for each node.
+// reportPlan changes nothing: it calls plan with the step for each node, and returns how many of the nodes exist.
 func (r restoreRun) reportPlan(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
 	steps := make([]RestoreStep, len(nodes))
 	err = r.v.sendFlight(ctx, func(ctx context.Context) error {
@@ -338,7 +344,7 @@ func (r restoreRun) readExisting(ctx context.Context, nodes []plannedCreate) []*
 	})
 }
 
-// compareNodes compares nodes that exist already with the dump.
+// compareNodes returns an error if a node that exists already has other data than the dump.
 func (r restoreRun) compareNodes(ctx context.Context, nodes []plannedCreate) error {
 	return awaitReplies(ctx, r.readExisting(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
 		if refused == nil && !bytes.Equal(got.Data, nodes[i].data) {
@@ -348,7 +354,7 @@ func (r restoreRun) compareNodes(ctx context.Context, nodes []plannedCreate) err
 	})
 }
 
-// overwriteAll gives nodes that exist already the data and the ACLs of the dump.
+// overwriteAll sets the data of the dump, and its ACLs, on nodes that exist already.
 func (r restoreRun) overwriteAll(ctx context.Context, nodes []plannedCreate) error {
 	var acls []*framework.Pending[framework.Stat]
 	data := sendAll(nodes, func(n plannedCreate) *framework.Pending[framework.Stat] {

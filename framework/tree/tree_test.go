@@ -597,7 +597,7 @@ func FuzzRestore(f *testing.F) {
 					req.ACL = append(req.ACL, jute.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
 				}
 				require.NoError(t, zkpath.Validate(req.Path, false))
-				require.Equal(t, in.acl, len(req.ACL) > 0)
+				require.Equal(t, in.withACLs, len(req.ACL) > 0)
 				require.True(t, root == "/" || req.Path == root || strings.HasPrefix(req.Path, root+"/"), req.Path)
 				require.False(t, req.Path == "/zookeeper" || strings.HasPrefix(req.Path, "/zookeeper/"), req.Path)
 				require.GreaterOrEqual(t, n.sizeBound(), len(jute.Marshal(req))+9, "with its header")

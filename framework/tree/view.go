@@ -11,15 +11,16 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// unscopedClient is the view that the functions of this package send their requests with. It has no namespace, since in
-// a namespace a read of "/" would create its root. Paths are this view's, unless a comment calls them the caller's.
+// unscopedClient is the view that the functions of this package send their requests with. It is outside the caller's
+// namespace: in a namespace a read of "/" would create the namespace's root. A variable named at has a path of this
+// view, one named path a path of the caller.
 type unscopedClient struct {
 	*framework.Client
 	chroot    string // "/" if there is none
 	namespace string // "/" if there is none
 }
 
-// resolveView returns the view for a client, and the caller's path in that view.
+// resolveView returns the view for the caller's client, and the caller's path in that view.
 func resolveView(c *framework.Client, path string) (v unscopedClient, at string, err error) {
 	if _, err = c.FullPath(path); err != nil {
 		return v, "", err
@@ -29,7 +30,7 @@ func resolveView(c *framework.Client, path string) (v unscopedClient, at string,
 	return v, relocatePath(v.namespace, path), err
 }
 
-// relocatePath returns the path of a node after the tree's root is moved to root.
+// relocatePath returns the path that a node has when the tree's root is moved to root.
 func relocatePath(root, path string) string {
 	switch {
 	case path == "/":
@@ -40,7 +41,7 @@ func relocatePath(root, path string) string {
 	return root + path
 }
 
-// callerPath returns a path as the caller has it. A path that is not below the namespace is returned as it is.
+// callerPath returns the caller's path of a node: relative to the namespace, if the node is in it.
 func (v unscopedClient) callerPath(at string) string {
 	if v.namespace == "/" {
 		return at
@@ -88,19 +89,18 @@ func (v unscopedClient) isSystemPath(at string) bool {
 	return full == systemPath || strings.HasPrefix(full, systemPath+"/")
 }
 
-// Requests are sent in flights: many are sent, and then all replies are awaited.
 const (
-	flightSize  = 512
-	flightBytes = 8 << 20 // of data in one flight, about: the sizes are known only after reading
+	flightSize  = 512     // the most requests for single nodes in a flight
+	flightBytes = 8 << 20 // of data in a flight; it may be exceeded, since the sizes are known only after reading
 )
 
-// sendFlight calls send, which sends a flight and returns its first error, and repeats that as the retry policy
-// says. Everything in a flight must do no harm when it is repeated.
+// sendFlight calls send, which sends the requests of a flight and returns the first error of a reply. After an error
+// that may be repeated the retry policy decides whether it calls send again: so a repeat must do no harm.
 func (v unscopedClient) sendFlight(ctx context.Context, send func(ctx context.Context) error) error {
 	return v.Retry(ctx, func(ctx context.Context) error {
 		err := send(ctx)
 		if closed := v.Err(); err != nil && errors.Is(closed, framework.ErrClosed) && !errors.Is(err, closed) {
-			err = fmt.Errorf("%w; an earlier request ended with: %w", closed, err) // its outcome may be unknown
+			err = fmt.Errorf("%w; an earlier request ended with: %w", closed, err) // keeps an ErrOutcomeUnknown
 		}
 		return err
 	}, retry.WithRetryable(func(err error) bool {
@@ -108,7 +108,7 @@ func (v unscopedClient) sendFlight(ctx context.Context, send func(ctx context.Co
 		case errors.Is(err, framework.ErrClosed):
 			return false
 		case errors.Is(err, framework.ErrSessionLost):
-			return v.Err() == nil // else the view belongs to that session
+			return v.Err() == nil // else the view is of that session
 		}
 		return framework.Retryable(err)
 	}))
@@ -123,15 +123,15 @@ func sendAll[V, T any](each []V, send func(V) *framework.Pending[T]) []*framewor
 	return all
 }
 
-// awaitReplies waits for all replies, and calls each for every reply, in order, with the error if the request was
-// refused. After an error that is not a refusal, or that each has returned, it does not call each any more, and
-// returns that error.
+// awaitReplies waits for all replies, and calls each for every reply, in order; refused is the error if the request was
+// refused. It returns the first error that is not a refusal, or that each has returned; after that error it does not
+// call each again.
 func awaitReplies[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
 	var first error
 	for i, p := range all {
 		v, err := p.Wait(ctx)
 		if first != nil {
-			continue // the replies may still come: a repeat is queued behind them
+			continue // the rest may still be executed, which does no harm: a repeat is queued behind it
 		}
 		if err = unwrapOpError(err); isUnfinished(err) {
 			first = err
@@ -142,7 +142,7 @@ func awaitReplies[T any](ctx context.Context, all []*framework.Pending[T], each 
 	return first
 }
 
-// isUnfinished reports whether an operation has ended without its result and without a refusal.
+// isUnfinished reports whether err means that an operation has neither a result nor a refusal.
 func isUnfinished(err error) bool {
 	return err != nil && (framework.Retryable(err) || matchesAny(err, framework.ErrSessionLost, framework.ErrClosed,
 		framework.ErrOutcomeUnknown, framework.ErrNotReadOnly, framework.ErrNotConnected, context.Canceled,
@@ -153,8 +153,8 @@ func matchesAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// listDirectories lists nodes in one flight. For each node it calls each with the names of the children, or with the
-// refusal of the list. It ends with the first error that each returns.
+// listDirectories lists the children of nodes in one flight. Then it calls each for every node, with the names of its
+// children or the error if the list was refused, until each returns an error, and returns that error.
 func (v unscopedClient) listDirectories(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
 	type list struct {
 		names []string

@@ -15,7 +15,7 @@ import (
 // Node is a node that a walk has read.
 type Node struct {
 	Path string
-	// Data is nil with WithoutData.
+	// Data is nil if the walk is WithoutData.
 	Data []byte
 	Stat framework.Stat
 }
@@ -29,7 +29,7 @@ type WalkBuilder struct {
 type walkOptions struct {
 	depth       int // levels below the first node; negative: all
 	withoutData bool
-	acl         bool // read the ACLs
+	withACLs    bool
 	omitSystem  bool // leave /zookeeper out
 }
 
@@ -39,31 +39,32 @@ func Walk(c *framework.Client) WalkBuilder { return WalkBuilder{c: c, options: w
 // WithoutData makes the walk read no data.
 func (b WalkBuilder) WithoutData() WalkBuilder { b.options.withoutData = true; return b }
 
-// MaxDepth ends the walk this many levels below its first node; 0 reads only that node. Default: no limit, as
-// with a negative number.
+// MaxDepth limits the walk to this many levels below its first node; 0 reads only that node, a negative number means no
+// limit. Default: no limit.
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.options.depth = levels; return b }
 
-// ForPath walks through the subtree: the node itself first, parents before their children, level by level, siblings in
-// the order of their names. Before it yields nodes to the loop it reads hundreds at a time, with few requests: one for
-// 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or WithoutData), and one more for
-// each node that has children. Nothing runs between two flights of requests, so the loop can be left at any time. The
-// walk keeps one flight and the paths of one level in memory.
+// ForPath returns the nodes of the subtree as a sequence for range: the node itself first, parents before their
+// children, level by level, siblings in the order of their names. The loop reads hundreds of nodes at a time, with few
+// requests: one for 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or WithoutData),
+// and one more for each node that has children. No request is in flight while the body of the loop runs, so the loop
+// may end at any node. The walk keeps one flight and the paths of one level in memory.
 //
 // The walk is not a snapshot: each node is read at a different time. Nodes that are created or deleted during the walk
-// may be seen or not. Without changes each node is seen once.
+// may be yielded or not. Without changes each node is yielded once.
 //
 // A node that the client has no permission to read, or whose data cannot be decompressed ([framework.WithCompression]),
 // comes with an error that matches framework.ErrNoAuth or framework.ErrDecompress. The walk continues, but not below a
-// node that it cannot read. (WithoutData servers before 3.8.4 and 3.9.2 show the Stat of such a node all the same.) Any
-// other error ends the loop: framework.ErrNoNode if the node at path does not exist, the error of ctx, and, when the
-// retry policy has given up on a flight, the errors that every operation can return.
+// node that it cannot read. (If the walk is WithoutData, servers before 3.8.4 and 3.9.2 show the Stat of such a node
+// all the same.) Any other error is the last value of the loop: framework.ErrNoNode if the node at path does not exist,
+// the error of ctx, and, when the retry policy allows no more repeats of a flight, the errors that every operation can
+// return.
 //
 //	for node, err := range tree.Walk(client).ForPath(ctx, "/config") {
 //		if err != nil { … }
 func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
 		v, at, err := resolveView(b.c, path)
-		left := false
+		stopped := false
 		if err == nil {
 			err = v.walkLevels(ctx, at, b.options, func(nodes []walkedNode) (more bool) {
 				for _, n := range nodes {
@@ -72,21 +73,21 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, e
 						n.Data, n.err = v.decompressData(n.at, n.Data)
 					}
 					if !yield(n.Node, wrapOpError("walk", n.Path, n.err)) {
-						left = true
+						stopped = true
 						return false
 					}
 				}
 				return true
 			})
 		}
-		if err != nil && !left {
+		if err != nil && !stopped {
 			yield(Node{Path: path}, wrapOpError("walk", path, unwrapOpError(err)))
 		}
 	}
 }
 
-// decompressData decompresses data if the client compresses. The limit applies to each node, since only one is
-// decompressed at a time.
+// decompressData returns a node's data as the client reads them: decompressed if it has WithCompression. The limit of
+// WithDecompressedLimit is for each node, since only one is decompressed at a time.
 func (v unscopedClient) decompressData(at string, data []byte) ([]byte, error) {
 	plain, err := v.UnpackedUpTo(at, data, math.MaxInt)
 	if err != nil {
@@ -100,10 +101,11 @@ type walkedNode struct {
 	at    string // its path in the unscopedClient
 	depth int
 	acl   []framework.ACL
-	err   error // of this node only: ErrNoAuth, or from decompressing its data
+	err   error // of this node only: ErrNoAuth, or an error of decompressData
 }
 
-// walkLevels reads a subtree, flight by flight, until it has read all or each returns false.
+// walkLevels reads a subtree, flight by flight, and calls each with the nodes of each flight, until it has read all or
+// each returns false.
 func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOptions, each func([]walkedNode) bool) error {
 	size := flightSize
 	for queue := []walkedNode{{at: at}}; len(queue) > 0; {
@@ -117,7 +119,7 @@ func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOpti
 			return nil
 		}
 		size = flightSize
-		if bytes > flightBytes {
+		if bytes > flightBytes { // the next nodes may have as many data
 			size = max(1, len(flight)*flightBytes/bytes)
 		}
 		below, err := v.listNodes(ctx, nodes, what)
@@ -129,14 +131,15 @@ func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOpti
 	return nil
 }
 
+// multiReadSize is the number of nodes that are read with one MultiRead.
 const multiReadSize = 64
 
-// readNodes reads nodes in one flight. It leaves out nodes that no longer exist, except the first node of the walk: then
-// it returns ErrNoNode.
+// readNodes reads nodes in one flight. It leaves out nodes that no longer exist, except the first node of the walk:
+// then it returns ErrNoNode.
 func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what walkOptions) (nodes []walkedNode, bytes int, err error) {
 	read, err := v.readFlight(ctx, flight, what, !what.withoutData)
 	if matchesAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.withoutData {
-		read, err = v.readFlight(ctx, flight, what, false) // a server before 3.6, or very long paths, or much data
+		read, err = v.readFlight(ctx, flight, what, false) // a server before 3.6, or too large for one request or reply
 	}
 	if err != nil {
 		return nil, 0, err
@@ -154,27 +157,27 @@ func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what
 	return nodes, bytes, nil
 }
 
-// readFlight reads nodes in one flight, many with one request if multi is set. The err of a node that cannot be read has
-// the reason.
+// readFlight reads nodes in one flight, with MultiReads if multi is true. If a node cannot be read, its err is the
+// reason.
 func (v unscopedClient) readFlight(ctx context.Context, flight []walkedNode, what walkOptions, multi bool) (read []walkedNode, err error) {
 	err = v.sendFlight(ctx, func(ctx context.Context) error {
 		read = slices.Clone(flight)
 		var acls []*framework.Pending[framework.ACLResult]
 		requestACLs := func() {
-			if what.acl {
+			if what.withACLs {
 				acls = sendAll(read, func(n walkedNode) *framework.Pending[framework.ACLResult] {
 					return v.GetACL().InBackground().ForPath(ctx, n.at)
 				})
 			}
 		}
-		data := v.readEach
+		readNodes := v.readEach
 		switch {
 		case multi:
-			data = v.readTogether
+			readNodes = v.readTogether
 		case what.withoutData:
-			data = v.readStats
+			readNodes = v.readStats
 		}
-		err := data(ctx, read, requestACLs)
+		err := readNodes(ctx, read, requestACLs)
 		if failed := awaitReplies(ctx, acls, func(i int, r framework.ACLResult, refused error) error {
 			if read[i].acl = r.ACL; read[i].err == nil {
 				read[i].err = refused
@@ -208,6 +211,7 @@ func (v unscopedClient) readTogether(ctx context.Context, nodes []walkedNode, al
 	})
 }
 
+// readEach reads nodes with a GetData for each.
 func (v unscopedClient) readEach(ctx context.Context, nodes []walkedNode, also func()) error {
 	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.DataResult] {
 		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
@@ -240,7 +244,7 @@ func (v unscopedClient) readStats(ctx context.Context, nodes []walkedNode, also 
 	})
 }
 
-// listNodes returns the children of the nodes.
+// listNodes returns the children of the nodes, to be read next.
 func (v unscopedClient) listNodes(ctx context.Context, nodes []walkedNode, what walkOptions) (below []walkedNode, err error) {
 	var parents []walkedNode
 	var dirs []string

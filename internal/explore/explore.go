@@ -2,9 +2,8 @@
 // that must not be reached, a state with unfinished work and no further steps, or a state whose runs never reach the
 // end.
 //
-// A model is made of the functions that ship: it calls the decisions of the library, and plays the server, the
-// network and the other clients around them. Its results hold within its bounds (so many clients, so many faults),
-// for every order of events.
+// A model calls the library's own decision functions, and plays the server, the network and the other clients around
+// them. Its result holds for every order of events within its bounds (so many clients, so many faults).
 //
 // For tests only.
 package explore
@@ -16,12 +15,13 @@ import "fmt"
 type Model[S comparable] struct {
 	// Start are the states where a run may begin.
 	Start []S
-	// Next calls step for each thing that may happen in s. It must call it in the same order each time.
+	// Next calls step for each event that may come next in s, with the state after it. The order of the calls must be
+	// the same each time.
 	Next func(s S, step func(what string, next S))
 	// Wrong returns why s must not be reached, and "" if it may be.
 	Wrong func(s S) string
-	// Final, if set, reports whether a run may end in s. Every state must have a run to such a state: otherwise a run
-	// is stuck, or repeats itself for ever.
+	// Final, if set, reports whether a run may end in s. Then from every state a run must lead to such a state:
+	// otherwise a run could get stuck, or repeat itself for ever.
 	Final func(s S) bool
 	// Most limits the number of states, as a protection against a model without bounds. Default 20 million.
 	Most int
@@ -30,26 +30,26 @@ type Model[S comparable] struct {
 // Result is the result of an exploration.
 type Result struct {
 	States, Steps int
-	// Wrong is the reason against the last state of Story; "" if no state is wrong.
+	// Wrong is the reason why the last state of Story is wrong; "" if no state is.
 	Wrong string
-	// Story is the steps and states of a shortest run to that state.
+	// Story has the steps and states of a shortest run to that state.
 	Story []string
 }
 
-// Explore visits the states breadth first. It ends with the first wrong one.
-func (m Model[S]) Explore() (r Result) { return m.visit(0) }
+// Explore visits the states breadth first. It ends at the first wrong state.
+func (m Model[S]) Explore() (r Result) { return m.visitStates(0) }
 
-// visit is Explore, but stops after first states if first is not 0.
-func (m Model[S]) visit(first int) (r Result) {
+// visitStates is Explore, but ends after limit states if limit is not 0.
+func (m Model[S]) visitStates(limit int) (r Result) {
 	most := m.Most
 	if most == 0 {
 		most = 20_000_000
 	}
 	var (
 		states  []S
-		parents []int32 // of the state with the same index; -1 for one of Start
-		index   = map[S]int32{}
-		edges   [][2]int32 // only with Final
+		parents []int32         // the state from which the state with the same index was reached; -1 for one of Start
+		index   = map[S]int32{} // of a state in states
+		edges   [][2]int32      // the steps, from one state to another, if Final is set
 	)
 	add := func(s S, parent int32) int32 {
 		i, known := index[s]
@@ -67,16 +67,16 @@ func (m Model[S]) visit(first int) (r Result) {
 		r.States = len(states)
 		if m.Wrong != nil {
 			if r.Wrong = m.Wrong(states[i]); r.Wrong != "" {
-				r.Story = m.story(states, parents, int32(i))
+				r.Story = m.storyOf(states, parents, int32(i))
 				return r
 			}
 		}
 		if len(states) > most {
 			r.Wrong = fmt.Sprintf("the model has no bounds: more than %d states", most)
-			r.Story = m.story(states, parents, int32(i))
+			r.Story = m.storyOf(states, parents, int32(i))
 			return r
 		}
-		if first > 0 && len(states) >= first {
+		if limit > 0 && len(states) >= limit {
 			return r
 		}
 		m.Next(states[i], func(_ string, next S) {
@@ -89,17 +89,18 @@ func (m Model[S]) visit(first int) (r Result) {
 	}
 	r.States = len(states)
 	if m.Final != nil {
-		if i := m.lost(states, edges); i >= 0 {
-			r.Wrong, r.Story = "no end can be reached from here", m.story(states, parents, i)
+		if i := m.firstStuck(states, edges); i >= 0 {
+			r.Wrong, r.Story = "no end can be reached from here", m.storyOf(states, parents, i)
 			m.Next(states[i], func(string, S) { r.Wrong = "no end can be reached from here, whatever happens next" })
 		}
 	}
 	return r
 }
 
-// lost returns the first state whose runs never reach a final state, and -1 if there is none.
-func (m Model[S]) lost(states []S, edges [][2]int32) int32 {
-	// from has the predecessors of all states: from[begin[i]:begin[i+1]] are the predecessors of state i.
+// firstStuck returns the first state whose runs never reach a final state, and -1 if there is none. It marks the final
+// states, and then backwards every state from which a marked one can be reached.
+func (m Model[S]) firstStuck(states []S, edges [][2]int32) int32 {
+	// from has the predecessors of all states, sorted by state: from[begin[i]:begin[i+1]] are those of state i.
 	begin := make([]int32, len(states)+1)
 	for _, e := range edges {
 		begin[e[1]+1]++
@@ -138,8 +139,8 @@ func (m Model[S]) lost(states []S, edges [][2]int32) int32 {
 	return -1
 }
 
-// story returns the steps that lead to state i. It finds each step with Next of the preceding state.
-func (m Model[S]) story(states []S, parents []int32, i int32) (story []string) {
+// storyOf returns the steps and states that lead to state i. It finds each step with Next of the preceding state.
+func (m Model[S]) storyOf(states []S, parents []int32, i int32) (story []string) {
 	var way []int32
 	for j := i; j >= 0; j = parents[j] {
 		way = append(way, j)

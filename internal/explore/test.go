@@ -8,14 +8,14 @@ import (
 	"github.com/go-curator/curator/internal/mutant"
 )
 
-// Test explores a model and fails with a story if a wrong state is reached. With the race detector it visits only
-// the first states. Built with the tag mutants, over the replacements of zktest/simulation/bugs, it instead switches
-// on each of bugs: the model must find it (make explore).
+// Test explores a model, and fails with the story if a wrong state is reached. With the race detector it visits only the
+// first states. With the build tag mutants, and the source replaced by zktest/simulation/bugs (make explore does that), it
+// instead switches on the deliberate bugs, one at a time, and fails if the model does not find one of them.
 func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
 	t.Helper()
 	switch {
 	case withRace && !withBugs:
-		r := m.visit(firstStates)
+		r := m.visitStates(firstStates)
 		t.Logf("built with the race detector, which finds nothing in a model: the first %d states only", r.States)
 		if r.Wrong != "" {
 			t.Errorf("%s:\n%s", r.Wrong, strings.Join(r.Story, "\n"))
@@ -45,8 +45,8 @@ func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
 // firstStates limits the states visited with the race detector, which makes a state take twenty times as long.
 const firstStates = 5000
 
-// Finds explores a model that must fail, such as one with a rule weaker by one unit. It does nothing with the tag
-// mutants or the race detector.
+// Finds explores a model that has a mistake, such as a rule that is weaker by one unit, and fails if no wrong state is
+// reached. It does nothing with the build tag mutants or the race detector.
 func Finds[S comparable](t *testing.T, m Model[S]) {
 	t.Helper()
 	if withBugs || withRace {

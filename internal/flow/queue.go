@@ -13,7 +13,7 @@ import "sync"
 //	case <-ctx.Done():
 //	}
 type Queue[T any] struct {
-	more chan struct{} // capacity 1; full: there may be values
+	more chan struct{} // has a value if items may have some; capacity 1
 
 	mu     sync.Mutex
 	items  []T  // guarded by mu
@@ -38,8 +38,8 @@ func (q *Queue[T]) Put(v T) bool {
 	return true
 }
 
-// More returns a channel that has a value when there may be something to Take. One receive stands for all
-// values that were put before it. Sometimes there is none, since an earlier Take has already returned them.
+// More returns a channel to receive from before each Take. It has a value after a Put; one receive is enough for all
+// values that were put before it. Sometimes Take then returns nothing, since an earlier Take has returned the values.
 func (q *Queue[T]) More() <-chan struct{} { return q.more }
 
 // Take removes all values and returns them, oldest first.

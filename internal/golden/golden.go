@@ -1,9 +1,10 @@
-// Package golden compares the decisions of pure functions with tables in testdata, so that a change of the code around
-// them can prove that it has changed none.
+// Package golden compares the decisions of pure functions with tables in testdata. If the tables stay the same, a
+// change of the code has changed no decision.
 //
-// A test plays every situation, or every class of them, and adds a row for each. The file does not list them all: of the
-// circumstances it names only those on which the decision depends, and so stays short enough to be read. It is exact all the
-// same: two functions that decide differently in one of the situations have different files.
+// A test calls the function in every situation, or every class of situations, and adds a row for each. A situation is a
+// list of circumstances, which have names and values. To be short enough to be read, the file has only the
+// circumstances on which a decision depends. It is exact all the same: two functions that decide differently in one of
+// the situations have different files.
 //
 // For tests only.
 package golden
@@ -27,17 +28,17 @@ type Table struct {
 	count int
 }
 
-// situations has the situations of one kind, kept as numbers, since there may be a hundred thousand.
+// situations has the situations of one kind. They are stored as numbers, since there may be a hundred thousand.
 type situations struct {
-	names     []string   // of the circumstances
-	values    [][]string // that each of them has
-	rows      map[string]int
+	names     []string       // of the circumstances
+	values    [][]string     // all values of the circumstance with the same index
+	rows      map[string]int // the decision's index, by a situation: a byte for each circumstance, the index of its value
 	decisions []string
 }
 
-// Row adds a situation of a kind: its circumstances, names and values in turn, and the decision. All situations of
-// a kind have the same circumstances, the most important ones first. A name may be empty. It panics if a situation has two
-// decisions.
+// Row adds a situation of a kind: the decision, and the circumstances as names and values in turn. All situations of a
+// kind have the same circumstances, the most important ones first. A name may be empty. Row panics if a situation has
+// had another decision before.
 func (t *Table) Row(kind, decision string, circumstances ...any) {
 	if t.kinds == nil {
 		t.kinds = map[string]*situations{}
@@ -57,16 +58,16 @@ func (t *Table) Row(kind, decision string, circumstances ...any) {
 		}
 		row[i] = byte(index(&s.values[i], fmt.Sprint(circumstances[2*i+1])))
 	}
-	did := index(&s.decisions, decision)
+	decided := index(&s.decisions, decision)
 	if old, known := s.rows[string(row)]; !known {
-		s.rows[string(row)] = did
+		s.rows[string(row)] = decided
 		t.count++
-	} else if old != did {
+	} else if old != decided {
 		panic(fmt.Sprintf("golden: %s, %v: %s, and %s", kind, circumstances, s.decisions[old], decision))
 	}
 }
 
-// index returns the index of a word in all, and adds a new word.
+// index returns the index of a word in all. A word that is not in it is added.
 func index(all *[]string, word string) int {
 	i := slices.Index(*all, word)
 	if i < 0 {
@@ -76,8 +77,8 @@ func index(all *[]string, word string) int {
 	return i
 }
 
-// lines returns the decisions as a tree, a line for each leaf. Circumstances that make no difference are left out, and
-// values that make none stand together.
+// lines returns the decisions as a tree, with a line for each leaf. It leaves out circumstances that make no
+// difference, and joins values that lead to the same decisions.
 func (s *situations) lines(kind string) (lines []string) {
 	rows := slices.Sorted(maps.Keys(s.rows))
 	var needed []int
@@ -103,16 +104,18 @@ func (s *situations) decidedBy(rows []string, circumstances []int) bool {
 		for i, c := range circumstances {
 			key[i] = row[c]
 		}
-		did, seen := known[string(key)]
+		decided, seen := known[string(key)]
 		if !seen {
 			known[string(key)] = s.rows[row]
-		} else if did != s.rows[row] {
+		} else if decided != s.rows[row] {
 			return false
 		}
 	}
 	return true
 }
 
+// branch returns the lines of the rows of one branch of the tree. needed are the circumstances, by their indices, on
+// which the decision may still depend.
 func (s *situations) branch(rows []string, needed []int) (lines []string) {
 	for s.decidedBy(rows, nil) || s.decidedBy(rows, needed[1:]) {
 		if s.decidedBy(rows, nil) {
@@ -121,7 +124,7 @@ func (s *situations) branch(rows []string, needed []int) (lines []string) {
 		needed = needed[1:]
 	}
 	c := needed[0]
-	byValue := map[string][]string{} // the values, by the lines that follow from them
+	byLines := map[string][]string{} // the values of c, by the lines below them
 	for i, value := range s.values[c] {
 		var those []string
 		for _, row := range rows {
@@ -130,11 +133,11 @@ func (s *situations) branch(rows []string, needed []int) (lines []string) {
 			}
 		}
 		if len(those) > 0 {
-			follows := strings.Join(s.branch(those, needed[1:]), "\n")
-			byValue[follows] = append(byValue[follows], value)
+			below := strings.Join(s.branch(those, needed[1:]), "\n")
+			byLines[below] = append(byLines[below], value)
 		}
 	}
-	for follows, values := range byValue {
+	for below, values := range byLines {
 		slices.Sort(values)
 		text := " " + s.names[c] + "=" + strings.Join(values, "|")
 		switch all := strings.Join(values, "|"); {
@@ -145,7 +148,7 @@ func (s *situations) branch(rows []string, needed []int) (lines []string) {
 		case s.names[c] == "":
 			text = " " + all
 		}
-		for _, line := range strings.Split(follows, "\n") {
+		for _, line := range strings.Split(below, "\n") {
 			lines = append(lines, text+line)
 		}
 	}
@@ -153,7 +156,7 @@ func (s *situations) branch(rows []string, needed []int) (lines []string) {
 	return lines
 }
 
-// text returns the table as it is in the file.
+// text returns the content of the table's file.
 func (t *Table) text() string {
 	var lines []string
 	for kind, s := range t.kinds {
@@ -164,8 +167,8 @@ func (t *Table) text() string {
 		t.count, strings.Join(lines, "\n"))
 }
 
-// Compare fails the test if the table is not the one in testdata/name.golden, and shows the first rows that differ. With
-// the flag -update it writes the file instead.
+// Compare fails the test if the table is not the one in testdata/name.golden, and shows the first rows that differ.
+// With the flag -update it writes the file instead.
 func (t *Table) Compare(tb testing.TB, name string) {
 	tb.Helper()
 	file := filepath.Join("testdata", name+".golden")
@@ -188,8 +191,8 @@ func (t *Table) Compare(tb testing.TB, name string) {
 	}
 }
 
-// most limits the rows of a difference that are shown.
-const most = 20
+// maxShown limits the lines of a difference that are shown.
+const maxShown = 20
 
 // difference returns the first lines that only one of two sorted texts has; "" if there is none.
 func difference(want, got string) string {
@@ -213,14 +216,14 @@ func difference(want, got string) string {
 			a, b = a[min(1, len(a)):], b[min(1, len(b)):]
 		}
 	}
-	if len(out) > most {
-		out = append(out[:most], fmt.Sprintf("… and %d more", len(out)-most))
+	if len(out) > maxShown {
+		out = append(out[:maxShown], fmt.Sprintf("… and %d more", len(out)-maxShown))
 	}
 	return strings.Join(out, "\n")
 }
 
-// CompareBlock fails the test if text is not what stands in a file between the lines <!-- name --> and <!-- end name -->. With the
-// flag -update it writes it there instead.
+// CompareBlock fails the test if a file has another text than this between the lines <!-- name --> and <!-- end name
+// -->. With the flag -update it writes the text there instead.
 func CompareBlock(tb testing.TB, file, name, text string) {
 	tb.Helper()
 	all, err := os.ReadFile(file)

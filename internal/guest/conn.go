@@ -12,42 +12,44 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// libraryConn is the connection that the library holds. Writes never fail and never block, deadlines do not count: when
-// the session's connection ends, Read returns an error, which is enough for the library. (A write error at the wrong
-// moment deadlocks the library.)
+// libraryConn is the net.Conn that the library has. Writes never fail and never block, and deadlines have no effect:
+// when the session's connection ends, Read returns an error, which is enough for the library. (A write error at the
+// wrong moment would deadlock it.)
 //
-// After the session has ended libraryConn itself replies to each request, so that the library's Close returns
-// immediately instead of waiting for a server that it cannot reach.
+// After the session has ended the connection is retired: it replies to each request itself, so that the library's Close
+// returns immediately instead of waiting for a server that it cannot reach.
 type libraryConn struct {
-	g      *Guest
-	number uint64 // the session's connection; 0 if there is none
+	guest  *Guest
+	number uint64 // of the session's connection; 0 if there is none
 
-	mu           sync.Mutex
-	readable     *sync.Cond
-	sessionEnded bool
-	readBuffer   []byte // for the library to read
-	writeBuffer  []byte // written by the library, not yet a whole frame
-	readErr      error
-	unanswered   map[int32]libraryRequest // the library's requests without a reply, by xid
-	missed       []jute.RequestHeader     // written when the session's connection was gone
-	connectSeen  bool                     // the library's connect request has been seen
-	closeOnce    sync.Once                // for abandoned
-	abandoned    chan struct{}            // closed when the library has given up this connection for another
+	mu          sync.Mutex // guards the fields up to connectSeen
+	readable    *sync.Cond // readBuffer has bytes, or readErr is set
+	retired     bool
+	readBuffer  []byte // for the library to read
+	writeBuffer []byte // written by the library, not yet a whole frame
+	readErr     error
+	inFlight    map[int32]libraryRequest // the library's requests without a reply, by xid
+	missed      []jute.RequestHeader     // of requests that were not sent, or may get no reply
+	connectSeen bool                     // the library's connect request has been read
+
+	closeOnce sync.Once     // for abandoned
+	abandoned chan struct{} // closed when the library has closed this connection
 }
 
 // libraryRequest describes a request of the library.
 type libraryRequest struct {
 	op  int32
-	ops []int32 // of a multi: the operations that it consists of
+	ops []int32 // the operations of a multi or multiRead, otherwise nil
 }
 
 func newLibraryConn(g *Guest, number uint64) *libraryConn {
-	c := &libraryConn{g: g, number: number, unanswered: map[int32]libraryRequest{}, abandoned: make(chan struct{})}
+	c := &libraryConn{guest: g, number: number, inFlight: map[int32]libraryRequest{}, abandoned: make(chan struct{})}
 	c.readable = sync.NewCond(&c.mu)
 	return c
 }
 
-// replyConnect replies to the library's connect request. Its password is not the session's.
+// replyConnect delivers the reply to the library's connect request. It has a password of zeros: the library needs none,
+// since the session attaches the connections.
 func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 	ms := int32(timeout / time.Millisecond)
 	c.deliverFrame(&jute.ConnectResponse{Timeout: ms, SessionID: id, Password: make([]byte, 16)})
@@ -56,7 +58,8 @@ func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 // deliverFrame appends a frame for the library to read.
 func (c *libraryConn) deliverFrame(records ...jute.Record) { c.pushFrame(math.MaxInt, records...) }
 
-// pushFrame is deliverFrame, but it returns false, and delivers nothing, if more than most bytes would be unread.
+// pushFrame appends a frame for the library to read. It returns false, and appends nothing, if more than most bytes
+// would be unread.
 func (c *libraryConn) pushFrame(most int, records ...jute.Record) bool {
 	frame := jute.Frame(records...)
 	c.mu.Lock()
@@ -69,16 +72,16 @@ func (c *libraryConn) pushFrame(most int, records ...jute.Record) bool {
 	return true
 }
 
-// failReads makes Read return err when it has nothing else. A retired connection does not fail.
+// failReads makes Read return err after the bytes that are there, unless the connection is retired.
 func (c *libraryConn) failReads(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.sessionEnded {
+	if !c.retired {
 		c.endReads(err)
 	}
 }
 
-// endReads is the end for the library's reader. mu is held.
+// endReads makes Read return err, or the error of an earlier call, after the bytes that are there. mu is held.
 func (c *libraryConn) endReads(err error) {
 	if c.readErr == nil {
 		c.readErr = err
@@ -86,37 +89,37 @@ func (c *libraryConn) endReads(err error) {
 	c.readable.Broadcast()
 }
 
-// retireConn makes the connection reply to each request itself, also to those that were written after the session's
-// connection had ended. It reports whether the library keeps using it (false if it had failed).
-func (c *libraryConn) retireConn() (stays bool) {
+// retireConn makes the connection reply to each request itself, also to the requests in missed. It reports whether the
+// library continues to use the connection: it does unless Read fails.
+func (c *libraryConn) retireConn() (used bool) {
 	c.mu.Lock()
-	c.sessionEnded = true
-	stays = c.readErr == nil
+	c.retired = true
+	used = c.readErr == nil
 	missed := c.missed
 	c.missed = nil
 	c.mu.Unlock()
 	for _, h := range missed {
 		c.replyEnded(h)
 	}
-	return stays
+	return used
 }
 
-// keepMissed keeps a request that came too late for the session's connection: the library waits for a reply or for
-// the connection's end.
-func (c *libraryConn) keepMissed(h jute.RequestHeader) {
+// recordMissed records a request that retireConn has to reply to: the library waits until it gets a reply, or until the
+// connection ends. If the connection is retired already, the reply is delivered immediately.
+func (c *libraryConn) recordMissed(h jute.RequestHeader) {
 	c.mu.Lock()
-	ended := c.sessionEnded
-	if !ended {
+	retired := c.retired
+	if !retired {
 		c.missed = append(c.missed, h)
 	}
 	c.mu.Unlock()
-	if ended {
+	if retired {
 		c.replyEnded(h)
 	}
 }
 
-// replyEnded replies to a request after the session's end. The library presents its credentials first, and gives up a
-// connection that refuses them.
+// replyEnded delivers the reply of a retired connection to a request. closeSession succeeds, and so do credentials: the
+// library presents them first, and would close a connection that refuses them.
 func (c *libraryConn) replyEnded(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
 	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
@@ -155,56 +158,57 @@ func (c *libraryConn) Write(p []byte) (int, error) {
 	}
 	first := !c.connectSeen
 	c.connectSeen = c.connectSeen || len(frames) > 0
-	ended := c.sessionEnded
+	retired := c.retired
 	c.mu.Unlock()
 	for i, f := range frames {
 		if first && i == 0 {
-			if err := c.checkConnect(f, ended); err != nil {
+			if err := c.checkConnect(f, retired); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		c.handleRequest(f, ended)
+		c.handleRequest(f, retired)
 	}
 	return len(p), nil
 }
 
-// checkConnect checks that the library's connect request means the same session (promise P2). Ours was sent and
-// answered before the library got this connection.
-func (c *libraryConn) checkConnect(frame []byte, ended bool) error {
+// checkConnect returns an error, and ends the session's connection, if the library's connect request is for another
+// session (promise P2). The request itself is not sent: the connection is attached to the session already.
+func (c *libraryConn) checkConnect(frame []byte, retired bool) error {
 	var r jute.ConnectRequest
 	if err := jute.Unmarshal(frame, &r); err != nil {
 		return err
 	}
-	if id := c.g.s.ID(); !ended && r.SessionID != 0 && r.SessionID != id {
+	if id := c.guest.session.ID(); !retired && r.SessionID != 0 && r.SessionID != id {
 		err := fmt.Errorf("wire: go-zookeeper asked for session %#x on a connection of session %#x",
 			r.SessionID, id)
-		c.g.s.Disconnect(c.number, err)
+		c.guest.session.Disconnect(c.number, err)
 		return err
 	}
 	return nil
 }
 
-func (c *libraryConn) handleRequest(frame []byte, ended bool) {
+// handleRequest sends a request of the library, or replies to it itself.
+func (c *libraryConn) handleRequest(frame []byte, retired bool) {
 	var h jute.RequestHeader
 	if err := jute.Unmarshal(frame, &h); err != nil || h.Xid == jute.XidPing {
 		return // the session pings at its own pace
 	}
 	switch {
-	case ended:
+	case retired:
 		c.replyEnded(h)
-	case len(frame) > c.g.cfg.MaxFrame:
-		// The server would close the connection on it.
+	case len(frame) > c.guest.cfg.MaxFrame:
+		// The server would close the connection.
 		c.deliverFrame(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError})
 	default:
 		c.rememberRequest(h, frame[8:])
-		if !c.g.s.Forward(c.number, h, frame[8:]) || h.Op == jute.OpCloseSession {
-			c.keepMissed(h) // the reply to closeSession may never come, and the library waits for it without limit
+		if !c.guest.session.Forward(c.number, h, frame[8:]) || h.Op == jute.OpCloseSession {
+			c.recordMissed(h) // also a closeSession that was sent: its reply may never come, and the library waits for it
 		}
 	}
 }
 
-// rememberRequest records a request, so that its reply can be checked.
+// rememberRequest records a request that is sent, so that its reply can be checked.
 func (c *libraryConn) rememberRequest(h jute.RequestHeader, body []byte) {
 	q := libraryRequest{op: h.Op}
 	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {
@@ -217,29 +221,30 @@ func (c *libraryConn) rememberRequest(h jute.RequestHeader, body []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unanswered[h.Xid] = q
+	c.inFlight[h.Xid] = q
 }
 
-// operationOf returns the operation of a request that has no answer yet.
+// operationOf returns the operation of a request in flight.
 func (c *libraryConn) operationOf(xid int32) (op int32, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, known := c.unanswered[xid]
+	q, known := c.inFlight[xid]
 	return q.op, known
 }
 
-// passReply delivers a reply to the library, which does not check the counts in it: so it is checked here.
+// passReply delivers a reply to the library. It returns an error for a malformed reply: the library would trust the
+// counts in it, and could panic.
 func (c *libraryConn) passReply(h jute.ReplyHeader, body []byte, skipped bool) error {
 	c.mu.Lock()
-	q := c.unanswered[h.Xid]
-	delete(c.unanswered, h.Xid)
+	q := c.inFlight[h.Xid]
+	delete(c.inFlight, h.Xid)
 	c.mu.Unlock()
-	h.Zxid = 0 // the library keeps zxids without a lock, and has no use for them here
+	h.Zxid = 0 // the library stores zxids without a lock, and Forward replaces them in its requests
 	switch {
 	case skipped:
 		h.Err = jute.CodeMarshallingError // as for a request that is too large
 	case h.Err != jute.CodeOK:
-		body = nil // it does not look at it
+		body = nil // the library does not read it
 	default:
 		if err := jute.CheckReply(q.op, q.ops, body); err != nil {
 			return err
@@ -249,20 +254,20 @@ func (c *libraryConn) passReply(h jute.ReplyHeader, body []byte, skipped bool) e
 	return nil
 }
 
-// rawRecord is bytes that are encoded already.
+// rawRecord is a record that is encoded already.
 type rawRecord []byte
 
 func (r rawRecord) Fields(c *jute.Coder) { c.Raw(r) }
 
-// Close is called by the library when it gives the connection up.
+// Close is called by the library. Unless the connection is retired, it also ends the session's connection.
 func (c *libraryConn) Close() error {
 	c.mu.Lock()
-	ended := c.sessionEnded
+	retired := c.retired
 	c.endReads(net.ErrClosed)
 	c.mu.Unlock()
 	c.closeOnce.Do(func() { close(c.abandoned) })
-	if !ended {
-		c.g.s.Disconnect(c.number, errClosed)
+	if !retired {
+		c.guest.session.Disconnect(c.number, errClosed)
 	}
 	return nil
 }

@@ -216,15 +216,15 @@ func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
 	require.NoError(t, err)
-	op, known := c.g.OperationOf(1, 3)
+	op, known := c.guest.OperationOf(1, 3)
 	assert.True(t, known)
 	assert.Equal(t, jute.OpSync, op)
 	body := jute.Marshal(&jute.PathRequest{Path: "/a"})
-	require.NoError(t, c.g.DeliverReply(1, jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, body, false))
+	require.NoError(t, c.guest.DeliverReply(1, jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, body, false))
 	assert.Equal(t, jute.Marshal(&jute.ReplyHeader{Xid: 3, Err: jute.CodeNoNode}), frameOf(t, c))
-	_, known = c.g.OperationOf(1, 3)
+	_, known = c.guest.OperationOf(1, 3)
 	assert.False(t, known, "nothing is left to be remembered")
-	assert.Empty(t, c.unanswered)
+	assert.Empty(t, c.inFlight)
 }
 
 // A number that the library used on an earlier connection says nothing about this one.
@@ -232,7 +232,7 @@ func TestTheLibraryHasAskedOnOneConnectionOnly(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
 	require.NoError(t, err)
-	_, known := c.g.OperationOf(2, 3)
+	_, known := c.guest.OperationOf(2, 3)
 	assert.False(t, known)
 }
 

@@ -1,11 +1,11 @@
-// Package guest lets code that is written for go-zookeeper share a session of package wire.
+// Package guest lets code that is written for go-zookeeper, "the library", share a session of package wire.
 //
-// A [Guest] is go-zookeeper's connection, and the net.Conn that it holds (conn.go). Its requests share the session's
-// connections, in one order with the session's own requests, and it never dials: its dialer returns a net.Conn for each
-// connection of the session, and waits while there is none. Such a net.Conn never fails a write, never times out, and
-// ends when the session's connection has ended.
+// A [Guest] has the library's client, a zk.Conn. The library's requests are sent on the session's connections, in one
+// order with the session's own requests, and the library never dials: the dialer that it is given returns a net.Conn
+// (libraryConn, in conn.go) for each connection of the session, and waits while there is none. A libraryConn never
+// fails a write and never times out, and its reads fail when the session's connection has ended.
 //
-// The session calls it through wire.Guest, and it calls the session through [Session].
+// The session calls the guest through wire.Guest, and the guest calls the session through [Session].
 package guest
 
 import (
@@ -25,30 +25,31 @@ import (
 // Session has the methods of the session that a guest calls. A connection is identified by its number.
 type Session interface {
 	ID() int64
-	// Server is the address of the connected server, "" if none is connected.
+	// Server returns the address of the connected server, "" if none is connected.
 	Server() string
-	// Live calls f with the connection that is ready for requests, if there is one, and with the session's timeout and
-	// id. The connection cannot end before f returns: f must not block or call the session.
+	// WithConnection calls f with the live connection, which is the one that is ready for requests, if there is one,
+	// and with the session's timeout and id. The connection cannot end before f returns, so f must not block or call
+	// the session.
 	WithConnection(f func(number uint64, server string, timeout time.Duration, id int64))
-	// Forward sends a request. It returns false if the connection is not live any more.
+	// Forward sends a request. It returns false, and sends nothing, if the connection is not live any more.
 	Forward(number uint64, h jute.RequestHeader, body []byte) bool
 	// Disconnect ends a connection.
 	Disconnect(number uint64, why error)
-	// Go runs f on a goroutine of the session, which its Wait waits for.
+	// Go runs f on a goroutine that the session's Wait waits for.
 	Go(f func())
 }
 
 // Config has the settings that a guest shares with the session.
 type Config struct {
-	Server   string        // that is named while none is connected
-	Timeout  time.Duration // asked for
+	Server   string        // the library's server while none is connected
+	Timeout  time.Duration // the session timeout that the client requests
 	MaxFrame int
 	Logger   *slog.Logger
 }
 
-// Guest is go-zookeeper's connection on a session.
+// Guest has the library's client on a session.
 type Guest struct {
-	s             Session
+	session       Session
 	cfg           Config
 	zk            *zk.Conn
 	events        <-chan zk.Event
@@ -59,35 +60,36 @@ type Guest struct {
 	connectedOnce sync.Once     // for connected
 	wg            sync.WaitGroup
 
-	mu            sync.Mutex   // taken after the session's own
-	lastConn      *libraryConn // the last connection that the library was given
-	timedOut      bool         // the last attempt has failed: the requests that wait in the library cannot be sent
-	libraryPauses bool         // the library is in its pause after that
-	sessionEnded  bool         // the session has ended
-	expired       bool         // a server has reported it expired
+	mu            sync.Mutex   // locked after the session's mutex, if both are; guards the fields up to expired
+	lastConn      *libraryConn // the last that dialSession has returned for a connection of the session
+	timedOut      bool         // the last call of dialSession has failed: the requests that wait in the library must fail
+	libraryPauses bool         // the library sleeps for a second after that
+	sessionEnded  bool
+	expired       bool // a server has reported the session expired
 
-	expiryReported bool // the expiry has been reported to the library; used by its dialer
+	expiryReported bool // the expiry has been reported to the library; only dialSession's goroutine uses it
 }
 
-// maxConnWait is the longest time for which a request of the library waits for a connection; it waits at least half of
-// that. Then it fails with zk.ErrNoServer.
+// maxConnWait is how long dialSession waits for a connection. Then the requests that wait in the library fail with
+// zk.ErrNoServer. The library sleeps for a second before it dials again, so a request waits for three seconds at most.
 const maxConnWait = 2 * time.Second
 
-// New returns a guest that the session can invite. It connects when [Guest.Connect] is called.
+// New returns a guest for the session's Invite. [Guest.Connect] has to be called next.
 func New(s Session, cfg Config) *Guest {
-	return &Guest{s: s, cfg: cfg, connMade: make(chan struct{}), newConnection: make(chan struct{}, 1),
+	return &Guest{session: s, cfg: cfg, connMade: make(chan struct{}), newConnection: make(chan struct{}, 1),
 		connected: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// Connect returns the library's connection. It takes what the session's invitation has returned: live is closed when
-// the session's live connection ends, nil if there is none. If there is one, the library learns the session's id from
-// it before Connect returns. If invited is false the session has ended, and the connection is closed.
+// Connect makes the library's client and returns it. The arguments are the results of the session's Invite: live is
+// closed when the live connection ends, nil if there is none; invited is false if the session has ended. If there is a
+// live connection, Connect waits until the library has used it once, so that the client has the session's id. If the
+// session has ended, the client is closed.
 func (g *Guest) Connect(live <-chan struct{}, invited bool) *zk.Conn {
 	conn, events, err := zk.Connect([]string{"session"}, g.cfg.Timeout,
 		zk.WithDialer(g.dialSession), zk.WithHostProvider(sessionServer{g}),
 		zk.WithLogInfo(false), zk.WithLogger(debugLogger{g.cfg.Logger}))
 	if err != nil {
-		panic(err) // it refuses only an empty list, and our own Init never fails
+		panic(err) // zk.Connect fails for an empty list of servers, or if Init fails, and here neither is possible
 	}
 	g.zk, g.events = conn, events
 	close(g.connMade)
@@ -103,7 +105,7 @@ func (g *Guest) Connect(live <-chan struct{}, invited bool) *zk.Conn {
 	return conn
 }
 
-// Serve returns when the library has ended: its user has closed it, or the session has ended.
+// Serve returns when the library's client has ended: its user has closed it, or the session has ended.
 func (g *Guest) Serve() {
 	<-g.connMade
 	for range g.events { // closed when the library's loop has ended
@@ -111,7 +113,7 @@ func (g *Guest) Serve() {
 	g.wg.Wait()
 }
 
-// dialSession is the library's dialer: it waits for a connection of the session.
+// dialSession is the library's dialer. It waits for a connection of the session that the library has not had yet.
 func (g *Guest) dialSession(_, server string, _ time.Duration) (net.Conn, error) {
 	<-g.connMade
 	g.mu.Lock()
@@ -141,20 +143,22 @@ func (g *Guest) dialSession(_, server string, _ time.Duration) (net.Conn, error)
 }
 
 var (
-	errElsewhere    = errors.New("the session is connected to another server")
+	errOtherServer  = errors.New("the session is connected to another server")
 	errNoConnection = errors.New("no connection in time")
 )
 
-// takeConn returns a net.Conn on the live connection. It returns none if the library has had that connection before,
-// for then it is about to end. The library learns the server's name by Next only.
+// takeConn returns a net.Conn on the live connection, nil if there is none. It also returns nil if the library has had
+// that connection before: the library dials only after it has given a connection up, so that connection is about to
+// end. server is the name that the library got from Next: if another server is connected, the error makes the library
+// call Next again.
 func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
-	g.s.WithConnection(func(number uint64, at string, timeout time.Duration, id int64) {
+	g.session.WithConnection(func(number uint64, at string, timeout time.Duration, id int64) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		switch {
 		case g.lastConn != nil && g.lastConn.number == number:
 		case at != server:
-			err = errElsewhere
+			err = errOtherServer
 		default:
 			g.lastConn = newLibraryConn(g, number)
 			g.lastConn.replyConnect(timeout, id)
@@ -164,8 +168,9 @@ func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
 	return taken, err
 }
 
-// connAfterEnd returns a connection to nowhere, for a library whose session has ended. If the session has expired, the
-// library gets a connection that reports that first, and dials again.
+// connAfterEnd returns a retired connection, since the session has ended, and closes the library's client. If the
+// session has expired, the first call instead returns a connection that reports that, after which the library dials
+// again.
 func (g *Guest) connAfterEnd() net.Conn {
 	g.mu.Lock()
 	report := g.expired && !g.expiryReported
@@ -178,20 +183,21 @@ func (g *Guest) connAfterEnd() net.Conn {
 	return g.retiredConn(report)
 }
 
-// retiredConn returns a connection that replies to each request itself, or that reports the session expired.
+// retiredConn returns a connection without a server: it replies to each request itself. If expired is true, its reply
+// to the library's handshake reports that the session has expired.
 func (g *Guest) retiredConn(expired bool) *libraryConn {
 	c, id := newLibraryConn(g, 0), int64(0)
 	c.retireConn()
 	if !expired {
-		id = max(g.s.ID(), 1)
+		id = max(g.session.ID(), 1) // 0 would mean expired
 	}
 	c.replyConnect(g.cfg.Timeout, id)
 	return c
 }
 
-// closeLibrary ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless it gets
-// a reply, so it is called while the library has a retired connection, or is about to get one. In the library's pause it
-// may take that second.
+// closeLibrary closes the library's client, on a goroutine that it starts with spawn. zk.Conn.Close sends a
+// closeSession and waits up to a second for the reply. So closeLibrary is called when the library has a retired
+// connection, or is about to get one; only if the library pauses may Close take that second.
 func (g *Guest) closeLibrary(spawn func(func())) {
 	spawn(func() {
 		<-g.connMade
@@ -199,9 +205,9 @@ func (g *Guest) closeLibrary(spawn func(func())) {
 	})
 }
 
-// The session calls the methods below.
+// The session calls the methods below; wire.Guest documents them, too.
 
-// NewConnection is called when there is another connection. It does not block or call the session.
+// NewConnection reports that there is another connection. It does not block or call the session.
 func (g *Guest) NewConnection() {
 	select {
 	case g.newConnection <- struct{}{}:
@@ -209,7 +215,7 @@ func (g *Guest) NewConnection() {
 	}
 }
 
-// connOf returns the library's connection if it belongs to this connection of the session, otherwise nil.
+// connOf returns the library's last connection if it is on this connection of the session, otherwise nil.
 func (g *Guest) connOf(number uint64) *libraryConn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -219,7 +225,8 @@ func (g *Guest) connOf(number uint64) *libraryConn {
 	return g.lastConn
 }
 
-// OperationOf returns the operation of a library's request in flight. It does not block or call the session.
+// OperationOf returns the operation of a request of the library that is in flight. It does not block or call the
+// session.
 func (g *Guest) OperationOf(number uint64, xid int32) (op int32, known bool) {
 	if c := g.connOf(number); c != nil {
 		return c.operationOf(xid)
@@ -227,8 +234,8 @@ func (g *Guest) OperationOf(number uint64, xid int32) (op int32, known bool) {
 	return 0, false
 }
 
-// DeliverReply passes a reply to the library; skipped means that it was too large to be read. It returns an error for a reply
-// that the library would not survive.
+// DeliverReply passes a reply to the library; skipped means that it was larger than the client's limit, and not read.
+// It returns an error if the reply is malformed, and could make the library panic.
 func (g *Guest) DeliverReply(number uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
 	if c := g.connOf(number); c != nil {
 		return c.passReply(h, body, skipped)
@@ -236,7 +243,7 @@ func (g *Guest) DeliverReply(number uint64, h jute.ReplyHeader, body []byte, ski
 	return nil
 }
 
-// DeliverEvent delivers a watch event to the library. It returns an error if the library is too far behind.
+// DeliverEvent passes a watch event to the library. It returns an error if more than maxBacklog bytes would be unread.
 func (g *Guest) DeliverEvent(number uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error {
 	if c := g.connOf(number); c != nil && !c.pushFrame(maxBacklog, &h, &ev) {
 		return errBacklog
@@ -246,14 +253,16 @@ func (g *Guest) DeliverEvent(number uint64, h jute.ReplyHeader, ev jute.WatcherE
 
 var errBacklog = errors.New("go-zookeeper does not keep up with the watch events")
 
-// maxBacklog limits the bytes of events that the library has not read. It gets all events again after a reconnect.
+// maxBacklog limits the bytes that the library has not read. If it is exceeded the session's connection ends: after the
+// reconnect the library sets its watches again, and gets the events that it has missed.
 const maxBacklog = 16 << 20
 
-// noticeTime limits the wait until the library notices that a connection has ended, which usually takes no time.
-const noticeTime = 100 * time.Millisecond
+// maxNoticeWait limits how long Disconnected waits for the library, which usually takes no time.
+const maxNoticeWait = 100 * time.Millisecond
 
-// Disconnected ends the library's connection with the session's; if last, there will be no other. It returns when the
-// library has noticed: its requests before that are lost, even if the session is connected again.
+// Disconnected ends the library's connection, since the session's connection has ended; last means that there will be
+// no other. It returns when the library has given its connection up, or after maxNoticeWait: until then the library's
+// requests may still be for the ended connection, and must not be sent on the next.
 func (g *Guest) Disconnected(number uint64, why error, last bool) {
 	c := g.connOf(number)
 	if c == nil {
@@ -264,7 +273,7 @@ func (g *Guest) Disconnected(number uint64, why error, last bool) {
 	} else {
 		c.failReads(why)
 	}
-	timer := time.NewTimer(noticeTime)
+	timer := time.NewTimer(maxNoticeWait)
 	defer timer.Stop()
 	select {
 	case <-c.abandoned:
@@ -273,7 +282,7 @@ func (g *Guest) Disconnected(number uint64, why error, last bool) {
 	}
 }
 
-// Ended ends the library after the session's end; expired means that a server has reported it expired.
+// Ended closes the library's client, since the session has ended; expired means that a server has reported it expired.
 func (g *Guest) Ended(expired bool) {
 	g.mu.Lock()
 	g.sessionEnded, g.expired = true, expired
@@ -281,34 +290,35 @@ func (g *Guest) Ended(expired bool) {
 	g.mu.Unlock()
 	close(g.ended)
 	if c != nil && c.retireConn() || pausing {
-		g.closeLibrary(g.s.Go)
-	} // else it is in its dialer, or on the way there
+		g.closeLibrary(g.session.Go)
+	} // else the library is in dialSession, or will call it next: connAfterEnd closes it
 }
 
-// sessionServer is the library's host provider, which it asks for a server before each call of its dialer.
-type sessionServer struct{ g *Guest }
+// sessionServer is the library's zk.HostProvider: the library calls Next before each call of its dialer, and Connected
+// after each successful handshake.
+type sessionServer struct{ guest *Guest }
 
 func (p sessionServer) Init([]string) error { return nil }
 func (p sessionServer) Len() int            { return 1 }
 
-func (p sessionServer) Connected() { p.g.connectedOnce.Do(func() { close(p.g.connected) }) }
+func (p sessionServer) Connected() { p.guest.connectedOnce.Do(func() { close(p.guest.connected) }) }
 
-// Next returns the server that the session is connected to. retryStart makes the library fail the requests that have
-// not been sent, and sleep for a second.
+// Next returns the server that the session is connected to. retryStart makes the library fail the requests that wait in
+// it, and sleep for a second.
 func (p sessionServer) Next() (server string, retryStart bool) {
-	g := p.g
-	if server = g.s.Server(); server == "" {
+	g := p.guest
+	if server = g.session.Server(); server == "" {
 		server = g.cfg.Server
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.libraryPauses = g.timedOut && !g.sessionEnded // else nothing would end the pause
+	g.libraryPauses = g.timedOut && !g.sessionEnded // after Ended nothing would end the pause early
 	g.timedOut = false
 	return server, g.libraryPauses
 }
 
-// debugLogger passes the library's remarks on as debug messages: it calls connection losses errors, which they are not.
-// Failed attempts to connect are reported by the session.
+// debugLogger logs the library's lines at DEBUG: the library calls a lost connection an error, which it is not for this
+// client. It drops failed attempts to connect, since the session logs its own.
 type debugLogger struct{ log *slog.Logger }
 
 func (l debugLogger) Printf(format string, args ...any) {

@@ -1,5 +1,5 @@
-// Package fencetest plays random schedules of holders whose writes come late against a fence: the one of a
-// store of this module, or your own.
+// Package fencetest tests a fence, of a store of this module or your own, by random schedules of holders whose writes
+// come late.
 //
 //	fencetest.Run(t, store)
 package fencetest
@@ -44,8 +44,8 @@ func Schedules() (int, error) {
 	return n, nil
 }
 
-// Run plays schedules against a store, and fails the test at the first late write that got through. The message has
-// the schedule's seed: [Play] plays it again.
+// Run plays schedules against a store, and fails the test at the first late write that the fence has not refused. The
+// message has the schedule's seed: [Play] plays it again.
 func Run(t testing.TB, store Store) {
 	t.Helper()
 	n, err := Schedules()
@@ -67,8 +67,7 @@ func Run(t testing.TB, store Store) {
 	t.Logf("%d schedules, %d late writes, all of them refused", n, late)
 }
 
-// Catches fails the test unless schedules find late writes in a store whose fence was removed: a test of the
-// test.
+// Catches tests the schedules themselves: it fails the test unless they find a late write in a store without a fence.
 func Catches(t testing.TB, unfenced Store) {
 	t.Helper()
 	for seed := range uint64(20) {
@@ -84,14 +83,14 @@ func Catches(t testing.TB, unfenced Store) {
 	t.Fatal("20 schedules without a fence, and no late write got through: the schedules test nothing")
 }
 
-// ErrThrough means that a late write got through.
+// ErrThrough means that the fence has not refused a late write.
 var ErrThrough = errors.New("a late write got through the fence")
 
 // Report counts the writes of a schedule.
 type Report struct {
 	Writes  int
 	Refused int
-	Late    int // writes that began after one with a newer token had been done
+	Late    int // writes that began after a write with a newer token had been executed
 }
 
 // write is one write of a holder.
@@ -99,33 +98,33 @@ type write struct {
 	token int64
 	entry string
 
-	before int64 // the largest token that had been written when it began
-	meant  int64 // the largest token of all writes begun before it ended
-	err    error
+	newestExecuted int64 // the largest token of the writes that were executed before this one began
+	newestBegun    int64 // the largest token of the writes that began before this one ended
+	err            error
 }
 
-// Play plays the schedule of a seed with the resource, which must be new. The error matches [ErrThrough] if a late
-// write got through; any other error describes a mistake of the fence or the store, such as the refusal of a write
-// that was not late, or an error other than a refusal.
+// Play plays the schedule of a seed with a resource that no other schedule has used. The error matches [ErrThrough] if
+// the fence has not refused a late write. Any other error describes a mistake of the fence or the store, such as the
+// refusal of a write that was not late, or an error that is no refusal.
 func Play(ctx context.Context, store Store, seed uint64, resource string) (Report, error) {
-	steps := plan(rand.New(rand.NewPCG(seed, 0)))
+	steps := planSteps(rand.New(rand.NewPCG(seed, 0)))
 	var (
-		mu          sync.Mutex
-		begun, done int64
-		report      Report
+		mu                          sync.Mutex
+		newestBegun, newestExecuted int64 // tokens
+		report                      Report
 	)
 	for _, together := range steps {
 		var all sync.WaitGroup
 		for _, w := range together {
 			all.Go(func() {
 				mu.Lock()
-				w.before, begun = done, max(begun, w.token)
+				w.newestExecuted, newestBegun = newestExecuted, max(newestBegun, w.token)
 				mu.Unlock()
 				err := store.Append(ctx, resource, w.token, w.entry)
 				mu.Lock()
 				defer mu.Unlock()
-				if w.err, w.meant = err, begun; err == nil {
-					done = max(done, w.token)
+				if w.err, w.newestBegun = err, newestBegun; err == nil {
+					newestExecuted = max(newestExecuted, w.token)
 				}
 			})
 		}
@@ -137,25 +136,25 @@ func Play(ctx context.Context, store Store, seed uint64, resource string) (Repor
 	}
 	for _, w := range slices.Concat(steps...) {
 		report.Writes++
-		if w.before > w.token {
+		if w.newestExecuted > w.token {
 			report.Late++
 		}
 		if w.err != nil {
 			report.Refused++
 		}
-		if err := judge(w, log); err != nil {
+		if err := checkWrite(w, log); err != nil {
 			return report, fmt.Errorf("%w; the log is %v", err, log)
 		}
 	}
-	return report, inOrder(log, report.Writes-report.Refused)
+	return report, checkLog(log, report.Writes-report.Refused)
 }
 
-// judge returns an error if the outcome of one write is wrong.
-func judge(w *write, log []string) error {
+// checkWrite returns an error if the outcome of one write is wrong.
+func checkWrite(w *write, log []string) error {
 	written := slices.Contains(log, w.entry)
 	switch {
-	case w.err == nil && w.before > w.token:
-		return fmt.Errorf("%w: %s was written after %d", ErrThrough, w.entry, w.before)
+	case w.err == nil && w.newestExecuted > w.token:
+		return fmt.Errorf("%w: %s was written after %d", ErrThrough, w.entry, w.newestExecuted)
 	case w.err == nil && !written:
 		return fmt.Errorf("%s was written, and is not in the log", w.entry)
 	case w.err == nil:
@@ -164,14 +163,14 @@ func judge(w *write, log []string) error {
 		return fmt.Errorf("%s: %w", w.entry, w.err)
 	case written:
 		return fmt.Errorf("%s was refused, and is in the log", w.entry)
-	case w.meant <= w.token:
-		return fmt.Errorf("%s was refused, and nobody had a newer token: %w", w.entry, w.err)
+	case w.newestBegun <= w.token:
+		return fmt.Errorf("%s was refused, and no write had a newer token: %w", w.entry, w.err)
 	}
 	return nil
 }
 
-// inOrder returns an error if the log as a whole is wrong.
-func inOrder(log []string, want int) error {
+// checkLog returns an error if the number or the order of the log's entries is wrong.
+func checkLog(log []string, want int) error {
 	if len(log) != want {
 		return fmt.Errorf("the log has %d entries, and %d were written: %v", len(log), want, log)
 	}
@@ -180,7 +179,7 @@ func inOrder(log []string, want int) error {
 		text, _, _ := strings.Cut(entry, ".")
 		token, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("the log has %q, which nobody has written", entry)
+			return fmt.Errorf("the log has %q, which no holder has written", entry)
 		}
 		if token < newest {
 			return fmt.Errorf("%w: %s came after %d; the log is %v", ErrThrough, entry, newest, log)
@@ -190,29 +189,29 @@ func inOrder(log []string, want int) error {
 	return nil
 }
 
-// plan draws the steps of a schedule. Each is a group of writes that are made at the same time. Two to four holders
-// have the lock one after the other, and write up to three times each. Some writes come any time later, like the
-// writes of a paused process.
-func plan(r *rand.Rand) (steps [][]*write) {
+// planSteps returns the steps of a random schedule. Each step is a group of writes that are made at the same time. Two
+// to four holders have the lock one after the other, and write up to three times each. Some writes are moved to a later
+// step, like the writes of a paused process.
+func planSteps(r *rand.Rand) (steps [][]*write) {
 	token := int64(1 + r.IntN(5))
-	var line []*write
+	var writes []*write
 	for range 2 + r.IntN(3) {
 		for i := range 1 + r.IntN(3) {
-			line = append(line, &write{token: token, entry: fmt.Sprintf("%d.%d", token, i)})
+			writes = append(writes, &write{token: token, entry: fmt.Sprintf("%d.%d", token, i)})
 		}
 		token += int64(1 + r.IntN(3))
 	}
-	for i := range line {
+	for i := range writes {
 		if r.IntN(3) == 0 {
-			w, to := line[i], i+r.IntN(len(line)-i)
-			copy(line[i:to], line[i+1:to+1])
-			line[to] = w
+			w, to := writes[i], i+r.IntN(len(writes)-i)
+			copy(writes[i:to], writes[i+1:to+1])
+			writes[to] = w
 		}
 	}
-	for len(line) > 0 {
-		n := min(len(line), 1+r.IntN(3))
-		steps = append(steps, line[:n:n])
-		line = line[n:]
+	for len(writes) > 0 {
+		n := min(len(writes), 1+r.IntN(3))
+		steps = append(steps, writes[:n:n])
+		writes = writes[n:]
 	}
 	return steps
 }

@@ -60,7 +60,7 @@ func TestWhatIsFound(t *testing.T) {
 		}
 		return nil
 	}
-	assert.ErrorContains(t, find(newLogs(func(newest, token int64) bool { return token > newest })), "nobody had a newer token")
+	assert.ErrorContains(t, find(newLogs(func(newest, token int64) bool { return token > newest })), "no write had a newer token")
 	broken := newLogs(nil)
 	broken.fails = errors.New("no disk")
 	assert.ErrorIs(t, find(broken), broken.fails)

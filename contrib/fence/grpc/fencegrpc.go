@@ -31,7 +31,7 @@ import (
 // The keys of metadata. Token is in a call; the others are in the trailer of a refused call.
 const (
 	Token    = "fencing-token"              // a decimal number
-	Newest   = "fencing-token-newest"       // the newest token that is known
+	Newest   = "fencing-token-newest"       // the largest token that the gate has
 	Resource = "fencing-token-resource-bin" // the token's resource
 )
 
@@ -39,25 +39,26 @@ const (
 // unchanged. request is nil for a stream.
 type Resources func(ctx context.Context, method string, request any) (name string, guarded bool)
 
-// UnaryServer returns an interceptor that lets calls through the gate. While a call is worked on, one with a newer
-// token for the same resource waits; the context of the former ends, with a cause that matches fence.ErrOutdated, so
-// the handler should heed it. Work that the handler leaves running after its return is not guarded.
+// UnaryServer returns an interceptor that lets calls through the gate. While the handler of a call runs, calls with a
+// newer token for the same resource wait, and the context of the first call ends, with a cause that matches
+// fence.ErrOutdated: the handler should then return soon. Work that continues after its return is not guarded.
 //
-// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where several
-// processes serve the same resource, the handler has to guard its writes itself, such as with contrib/fence/sql.
+// The gate has effect in this process only, and a fence.Memory is empty when the process starts (see [fence.Memory]).
+// Where several processes serve the same resource, the handler has to guard its writes itself, for example with
+// contrib/fence/sql.
 //
 // Codes of calls that are refused: InvalidArgument without a token, with an invalid one, with several, or with a
 // resource that fence.Check refuses; FailedPrecondition if the token is outdated, with [Newest] and [Resource] in the
 // trailer, or may be outdated (fence.ErrForgotten), without them; Unavailable if the gate's store fails; Canceled or
 // DeadlineExceeded if the call's context ends while it waits.
 //
-// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Authenticate the
-// caller first.
+// A token is only a claim: a caller that may send tokens can block all others with a large one. Authenticate the caller
+// first.
 func UnaryServer(gate *fence.Gate, resources Resources) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 	) (any, error) {
-		work, leave, err := enter(ctx, gate, resources, info.FullMethod, request, func(md metadata.MD) {
+		work, leave, err := enterGate(ctx, gate, resources, info.FullMethod, request, func(md metadata.MD) {
 			_ = grpc.SetTrailer(ctx, md) // it fails only outside of a call
 		})
 		if err != nil {
@@ -68,12 +69,12 @@ func UnaryServer(gate *fence.Gate, resources Resources) grpc.UnaryServerIntercep
 	}
 }
 
-// StreamServer is [UnaryServer] for streams: the gate is entered for as long as the stream lasts.
+// StreamServer is [UnaryServer] for streams: the work lasts as long as the stream's handler runs.
 func StreamServer(gate *fence.Gate, resources Resources) grpc.StreamServerInterceptor {
 	return func(
 		service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
 	) error {
-		work, leave, err := enter(stream.Context(), gate, resources, info.FullMethod, nil, stream.SetTrailer)
+		work, leave, err := enterGate(stream.Context(), gate, resources, info.FullMethod, nil, stream.SetTrailer)
 		if err != nil {
 			return err
 		}
@@ -91,7 +92,8 @@ type guardedStream struct {
 // Context implements grpc.ServerStream.
 func (s *guardedStream) Context() context.Context { return s.work }
 
-func enter(
+// enterGate enters the gate with the token of a call, or returns the status that refuses the call.
+func enterGate(
 	ctx context.Context, gate *fence.Gate, resources Resources, method string, request any,
 	trailer func(metadata.MD),
 ) (context.Context, func(), error) {
@@ -110,12 +112,12 @@ func enter(
 	}
 	work, leave, err := gate.Enter(ctx, name, token)
 	if err != nil {
-		return nil, nil, refusal(ctx, err, trailer)
+		return nil, nil, refusalStatus(ctx, err, trailer)
 	}
 	return work, leave, nil
 }
 
-func refusal(ctx context.Context, err error, trailer func(metadata.MD)) error {
+func refusalStatus(ctx context.Context, err error, trailer func(metadata.MD)) error {
 	code := codes.Unavailable
 	var outdated *fence.OutdatedError
 	switch {
@@ -135,25 +137,25 @@ func refusal(ctx context.Context, err error, trailer func(metadata.MD)) error {
 // Tokens returns the token of a call, from its context.
 type Tokens func(ctx context.Context) (int64, error)
 
-// UnaryClient returns an interceptor that adds the token of the call's context to calls that have none. nil is
-// fence.From. If tokens returns an error nothing is sent, and that is the error: do not use the connection for
-// calls that need no lock.
+// UnaryClient returns an interceptor that adds the token of the call's context to calls that have none; nil is
+// fence.From. If tokens returns an error, nothing is sent and the call returns that error: so do not use the connection
+// for calls that need no lock.
 //
-// The error of a call that a [UnaryServer] has refused because the token was outdated matches
-// fence.ErrOutdated, a *fence.OutdatedError, and has the status of the call.
+// If a [UnaryServer] has refused a call because its token was outdated, the call's error matches fence.ErrOutdated,
+// with errors.As *fence.OutdatedError, and has the status of the call.
 func UnaryClient(tokens Tokens) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, request, reply any, connection *grpc.ClientConn,
 		call grpc.UnaryInvoker, opts ...grpc.CallOption,
 	) error {
-		ctx, token, err := with(ctx, tokens)
+		ctx, token, err := addToken(ctx, tokens)
 		if err != nil {
 			return err
 		}
 		var trailer metadata.MD
 		opts = append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))
 		err = call(ctx, method, request, reply, connection, opts...)
-		return translated(err, token, trailer)
+		return toOutdated(err, token, trailer)
 	}
 }
 
@@ -163,7 +165,7 @@ func StreamClient(tokens Tokens) grpc.StreamClientInterceptor {
 		ctx context.Context, desc *grpc.StreamDesc, connection *grpc.ClientConn, method string,
 		open grpc.Streamer, opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
-		ctx, token, err := with(ctx, tokens)
+		ctx, token, err := addToken(ctx, tokens)
 		if err != nil {
 			return nil, err
 		}
@@ -171,26 +173,27 @@ func StreamClient(tokens Tokens) grpc.StreamClientInterceptor {
 		if err != nil {
 			return nil, err
 		}
-		return &sentStream{stream, token}, nil
+		return &fencedStream{stream, token}, nil
 	}
 }
 
-type sentStream struct {
+// fencedStream is a client's stream with the token that was sent.
+type fencedStream struct {
 	grpc.ClientStream
 	token int64
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (s *sentStream) RecvMsg(m any) error {
+func (s *fencedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {
 		return nil
 	}
-	return translated(err, s.token, s.Trailer())
+	return toOutdated(err, s.token, s.Trailer())
 }
 
-// with adds the token to the outgoing metadata.
-func with(ctx context.Context, tokens Tokens) (context.Context, int64, error) {
+// addToken adds the token to the outgoing metadata, unless they have one.
+func addToken(ctx context.Context, tokens Tokens) (context.Context, int64, error) {
 	if md, _ := metadata.FromOutgoingContext(ctx); len(md.Get(Token)) > 0 {
 		token, _ := strconv.ParseInt(md.Get(Token)[0], 10, 64) // the server refuses an invalid one
 		return ctx, token, nil
@@ -205,8 +208,9 @@ func with(ctx context.Context, tokens Tokens) (context.Context, int64, error) {
 	return metadata.AppendToOutgoingContext(ctx, Token, strconv.FormatInt(token, 10)), token, nil
 }
 
-// translated makes an ErrOutdated of an error that is one.
-func translated(err error, token int64, trailer metadata.MD) error {
+// toOutdated returns an error that also matches fence.ErrOutdated, if err is a refusal of an outdated token, otherwise
+// err.
+func toOutdated(err error, token int64, trailer metadata.MD) error {
 	values := trailer.Get(Newest)
 	if err == nil || status.Code(err) != codes.FailedPrecondition || len(values) != 1 {
 		return err
@@ -222,7 +226,7 @@ func translated(err error, token int64, trailer metadata.MD) error {
 	return &refusedError{e, err}
 }
 
-// refusedError is an outdated token, as a call's error.
+// refusedError is the error of a call that was refused because its token was outdated.
 type refusedError struct {
 	outdated *fence.OutdatedError
 	call     error
@@ -231,7 +235,7 @@ type refusedError struct {
 // Error implements error.
 func (e *refusedError) Error() string { return fmt.Sprintf("fence: %v", e.outdated) }
 
-// Unwrap is for errors.Is and As.
+// Unwrap is for errors.Is and errors.As.
 func (e *refusedError) Unwrap() []error { return []error{e.outdated, e.call} }
 
 // GRPCStatus is for status.FromError.

@@ -32,14 +32,14 @@ import (
 // The headers. Token is in a request; the others are in a response that refuses one.
 const (
 	Token    = "Fencing-Token"          // a decimal number
-	Newest   = "Fencing-Token-Newest"   // the newest token that is known
+	Newest   = "Fencing-Token-Newest"   // the largest token that the gate has
 	Resource = "Fencing-Token-Resource" // as a string literal of Go, in ASCII
 )
 
 // NewTransport returns a transport that adds the header [Token] to each request that has none, and sends it through
-// base; nil is http.DefaultTransport. token returns the token from the request's context; nil is fence.From. If it
-// returns an error, nothing is sent and that is the error: do not use the transport for requests that need no lock.
-// Safe for concurrent use if base and token are. It starts nothing.
+// base; nil is http.DefaultTransport. token returns the token from the request's context; nil is fence.From. If token
+// returns an error, RoundTrip sends nothing and returns that error: so do not use the transport for requests that need
+// no lock. Safe for concurrent use if base and token are. It starts no goroutine.
 func NewTransport(base http.RoundTripper, token func(context.Context) (int64, error)) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -91,12 +91,14 @@ func Outdated(response *http.Response) error {
 }
 
 // NewHandler returns a handler that lets requests through the gate to next. resource returns the name of a request's
-// resource, or guarded false if the request needs no token: then it goes to next unchanged. While next works for a
-// request, one with a newer token for the same resource waits; the context of the former ends, with a cause that
-// matches fence.ErrOutdated, so next should heed it. Work that next leaves running after its return is not guarded.
+// resource, or guarded false if the request needs no token: then it goes to next unchanged. While next handles a
+// request, requests with a newer token for the same resource wait, and the context of the first request ends, with a
+// cause that matches fence.ErrOutdated: next should then return soon. Work that continues after the return of next is
+// not guarded.
 //
-// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where several
-// processes serve the same resource, next has to guard its writes itself, such as with contrib/fence/sql.
+// The gate has effect in this process only, and a fence.Memory is empty when the process starts (see [fence.Memory]).
+// Where several processes serve the same resource, next has to guard its writes itself, for example with
+// contrib/fence/sql.
 //
 // A refused request gets, as plain text,
 //
@@ -106,8 +108,8 @@ func Outdated(response *http.Response) error {
 //     outdated (fence.ErrForgotten), without them;
 //   - 503 Service Unavailable if the gate's store fails, or the request's context ends while it waits.
 //
-// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Authenticate the
-// caller first.
+// A token is only a claim: a caller that may send tokens can block all others with a large one. Authenticate the caller
+// first.
 func NewHandler(
 	gate *fence.Gate, resource func(*http.Request) (name string, guarded bool), next http.Handler,
 ) http.Handler {
@@ -129,7 +131,7 @@ func NewHandler(
 		}
 		ctx, leave, err := gate.Enter(r.Context(), name, token)
 		if err != nil {
-			refuse(w, err)
+			writeRefusal(w, err)
 			return
 		}
 		defer leave()
@@ -137,7 +139,7 @@ func NewHandler(
 	})
 }
 
-func refuse(w http.ResponseWriter, err error) {
+func writeRefusal(w http.ResponseWriter, err error) {
 	status := http.StatusServiceUnavailable
 	var outdated *fence.OutdatedError
 	switch {

@@ -1,9 +1,9 @@
 // Package object fences writes to object stores that can write an object on the condition that its version is
 // unchanged, such as S3 with If-Match, Google Cloud Storage with ifGenerationMatch, and Azure with ETags.
 //
-// The newest token is kept with the object, in its metadata. Each write reads the object, refuses if the token there
-// is larger, and writes on the condition that nothing has changed since. So no other write can come between the check
-// and the write.
+// The newest token is stored with the object, in its metadata. Each write reads the object, fails if the token there is
+// larger than the writer's, and else writes on the condition that the object has not changed since. So no other write can
+// come between the check and the write.
 package object
 
 import (
@@ -25,7 +25,7 @@ var (
 // Object is an object with its token and its version.
 type Object struct {
 	Data    []byte
-	Token   int64  // of its metadata; 0 if it has none: it was not written through a fence
+	Token   int64  // in its metadata; 0 if there is none, because the object was not written through a fence
 	Version string // the store's ETag or generation; never empty if the object exists
 }
 
@@ -33,14 +33,14 @@ type Object struct {
 type Store interface {
 	// Get returns an object as it was last written; [ErrNotFound] if it does not exist.
 	Get(ctx context.Context, name string) (Object, error)
-	// PutIf writes data and token if the object's version is still this one, or, with "", if it does not
-	// exist; else it returns [ErrChanged] and writes nothing. The store has to decide that, in one request.
+	// PutIf writes data and token if the object has this version or, if version is "", if it does not exist; otherwise
+	// it writes nothing and returns [ErrChanged]. The store itself has to compare and write, in one request.
 	PutIf(ctx context.Context, name string, data []byte, token int64, version string) error
 }
 
 // Write writes an object unless its token is larger than the given one: then the error matches [fence.ErrOutdated],
-// and nothing is written. If others write at the same time it tries again, until ctx ends. Another error of PutIf is
-// returned, and the outcome may be unknown then; with the same token and data Write may be repeated.
+// and nothing is written. If other clients write at the same time it tries again, until ctx ends. It returns other errors
+// of PutIf; the outcome may be unknown then. Write may be repeated with the same token and data.
 //
 // The name of the object is the resource: it is 1 to 255 bytes long. Do not delete objects: the token is deleted with
 // the object, and a late write would create the object again. Write an empty object instead.
@@ -48,9 +48,10 @@ func Write(ctx context.Context, store Store, name string, token int64, data []by
 	return Update(ctx, store, name, token, func(Object) ([]byte, error) { return data, nil })
 }
 
-// Update is [Write] for data that depend on the present object: change is called with it, or with the zero Object if
-// there is none, and again with the new one whenever others were faster. An error of change is returned. If the write
-// succeeds, it replaces the object that change was given: no write of a former holder comes in between.
+// Update is [Write] for data that depend on the present object: change is called with the object, or with the zero Object
+// if there is none, and returns the new data. If another client has written in the meantime, change is called again, with
+// that client's object. Update returns an error of change. If Update succeeds, it has replaced exactly the object of the
+// last call: no other write, such as that of a former holder, has come in between.
 func Update(
 	ctx context.Context, store Store, name string, token int64, change func(Object) ([]byte, error),
 ) error {

@@ -15,7 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Client returns a new client, with a separate session, of the server in the bubble. It is closed with the test.
+// Client returns a new client of a server in the bubble, connected, with a session timeout of 10 s. It is closed when
+// the test ends.
 func Client(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	opts = append([]framework.Option{framework.WithDialer(s.Dial),
@@ -35,9 +36,8 @@ func Session(t *testing.T, c *framework.Client) int64 {
 	return s.ID()
 }
 
-// Cut ends a client's connection. The next one takes a millisecond, so all effects of the loss come before
-// it. At one virtual instant it would be open whether a watch is given up before or after it was registered
-// again.
+// Cut ends a client's connection. The next handshake takes a millisecond, so that all effects of the loss come before
+// the next connection. Otherwise both would come at one virtual instant, in any order.
 func Cut(t *testing.T, s *zktest.Server, c *framework.Client) {
 	t.Helper()
 	id := Session(t, c)
@@ -45,8 +45,7 @@ func Cut(t *testing.T, s *zktest.Server, c *framework.Client) {
 	s.Cut(id)
 }
 
-// Clean asserts that nothing is left on the server: no contender in any of the directories, which need not
-// exist, and no watch.
+// Clean asserts that the server has no watches, and no nodes in any of the directories, which need not exist.
 func Clean(t *testing.T, s *zktest.Server, dirs ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -63,7 +62,7 @@ func Clean(t *testing.T, s *zktest.Server, dirs ...string) {
 	}
 }
 
-// Tidy asserts that the clients have nothing to clean up any more.
+// Tidy asserts that the clients have no clean-ups pending.
 func Tidy(t *testing.T, clients ...*framework.Client) {
 	t.Helper()
 	for i, c := range clients {
@@ -73,7 +72,7 @@ func Tidy(t *testing.T, clients ...*framework.Client) {
 	}
 }
 
-// Counts asserts the requests since the last call, without pings.
+// Counts asserts how many requests of each operation the server has received since the last call, without pings.
 func Counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
 	t.Helper()
 	if got := requests(s); !maps.Equal(want, got) {
@@ -82,10 +81,10 @@ func Counts(t *testing.T, s *zktest.Server, what string, want map[string]int) {
 	s.ResetCounts()
 }
 
-// Requests describes the requests since the last ResetCounts, without pings.
+// Requests returns the numbers of requests since the last ResetCounts, by operation and without pings, as a text.
 func Requests(s *zktest.Server) string { return fmt.Sprint(requests(s)) }
 
-// Sum is their number.
+// Sum returns the number of all requests in counts, without pings.
 func Sum(counts map[string]int) (n int) {
 	for op, k := range counts {
 		if op != "ping" {
@@ -102,13 +101,13 @@ func requests(s *zktest.Server) map[string]int {
 	return counts
 }
 
-// Pending reports whether from is still empty when everything in the bubble waits.
+// Pending reports whether the channel is still empty when every goroutine in the bubble waits.
 func Pending[T any](from <-chan T) bool {
 	synctest.Wait()
 	return len(from) == 0
 }
 
-// Closed reports whether the channel is closed when nothing in the bubble moves any more.
+// Closed reports whether the channel is closed when every goroutine in the bubble waits.
 func Closed(c <-chan struct{}) bool {
 	synctest.Wait()
 	select {
@@ -137,7 +136,7 @@ type Call[T any] struct {
 	At    time.Time
 }
 
-// Begin calls f.
+// Begin calls f on a new goroutine.
 func Begin[T any](t *testing.T, f func() (T, error)) *Call[T] {
 	c := &Call[T]{t: t, Done: make(chan struct{})}
 	go func() {
@@ -148,10 +147,10 @@ func Begin[T any](t *testing.T, f func() (T, error)) *Call[T] {
 	return c
 }
 
-// Pending reports whether it has not returned when nothing in the bubble moves any more.
+// Pending reports whether the call has not returned when every goroutine in the bubble waits.
 func (c *Call[T]) Pending() bool { return !Closed(c.Done) }
 
-// Waits asserts that it is Pending.
+// Waits asserts that the call is Pending.
 func (c *Call[T]) Waits() *Call[T] {
 	c.t.Helper()
 	if !c.Pending() {
@@ -160,7 +159,7 @@ func (c *Call[T]) Waits() *Call[T] {
 	return c
 }
 
-// Returned asserts that it has, without time passing.
+// Returned asserts that the call returns before virtual time passes.
 func (c *Call[T]) Returned() (T, error) {
 	c.t.Helper()
 	if c.Pending() {
@@ -169,7 +168,7 @@ func (c *Call[T]) Returned() (T, error) {
 	return c.Value, c.Err
 }
 
-// OK asserts that it has Returned, without an error.
+// OK asserts that the call has Returned without an error.
 func (c *Call[T]) OK() T {
 	c.t.Helper()
 	v, err := c.Returned()
@@ -177,7 +176,7 @@ func (c *Call[T]) OK() T {
 	return v
 }
 
-// End waits until it has returned, however long that takes.
+// End waits until the call has returned, however long that takes.
 func (c *Call[T]) End() *Call[T] {
 	<-c.Done
 	return c
@@ -196,12 +195,12 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String is all that was logged.
+// String returns all lines so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Logger logs to it.
+// Logger returns a logger that writes to l.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

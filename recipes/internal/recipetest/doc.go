@@ -1,3 +1,3 @@
-// Package recipetest has helpers for the tests of recipes: clients in a bubble, checks for nodes and watches left at
-// the end, and the tests that are the same for everything that can be acquired and released.
+// Package recipetest has helpers for the tests of recipes: clients in a synctest bubble, checks for nodes and watches that
+// a recipe has left behind, and the tests that all holds have in common.
 package recipetest

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Meddler is a context with user code: each of its methods calls Meddle, which may use the recipe that called the
-// method.
+// Meddler is a context of a user's own type: each of its methods first calls Meddle, which may use the recipe that called
+// the method.
 type Meddler struct {
 	context.Context
 	Meddle func()
@@ -37,10 +37,10 @@ func (m Meddler) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// NoDeadlock ends the process if the test continues for half a minute of real time. Call it outside the bubble, whose
-// clock stops while a goroutine in it waits for a mutex.
+// NoDeadlock ends the process if the test takes more than half a minute of real time. Call it outside the bubble: the
+// clock of the bubble stops while a goroutine in it waits for a mutex.
 func NoDeadlock(t *testing.T) {
 	t.Helper()
-	stuck := time.AfterFunc(30*time.Second, func() { panic(t.Name() + ": somebody waits for a mutex for ever") })
+	stuck := time.AfterFunc(30*time.Second, func() { panic(t.Name() + ": a goroutine waits for a mutex for ever") })
 	t.Cleanup(func() { stuck.Stop() })
 }

@@ -16,9 +16,9 @@ import (
 // Take acquires a hold; release releases it.
 type Take func(ctx context.Context, random *rand.Rand) (release func(context.Context) error, err error)
 
-// CancelAtRandomMoments lets workers acquire something 50 times each, for at most most each time, so that
-// some are cancelled while it changes hands. No call outlives its context, and nothing is left in the
-// directories. An acquire may also fail with one of the errors.
+// CancelAtRandomMoments runs workers that acquire 50 times each. taker returns the acquire of a client. Each acquire has a
+// random time limit below most, so that some end at the moment of a grant. It asserts that no acquire takes longer than
+// its limit, or fails with another error than context.DeadlineExceeded and fails, and that no node is left in dirs.
 func CancelAtRandomMoments(t *testing.T, s *zktest.Server, workers int, most time.Duration, taker func(
 	*framework.Client,
 ) Take, dirs []string, fails ...error) {
@@ -66,7 +66,7 @@ func CancelAtRandomMoments(t *testing.T, s *zktest.Server, workers int, most tim
 	}
 	wg.Wait()
 	if all := workers * times; acquired <= 20 || acquired >= all*5/8 {
-		t.Fatalf("%d of %d were acquired: that is not what this is about", acquired, all)
+		t.Fatalf("%d of %d were acquired: choose a limit with which a part is", acquired, all)
 	}
 	s.Heal()
 	time.Sleep(time.Second)
@@ -74,8 +74,8 @@ func CancelAtRandomMoments(t *testing.T, s *zktest.Server, workers int, most tim
 	Tidy(t, clients...)
 }
 
-// CancelWhileTheServerHangs makes calls while the server hangs, and asserts that each returns when its
-// context ends, and that nothing is left in the directories when the server is back.
+// CancelWhileTheServerHangs makes calls, one after the other, while the server replies to nothing. It asserts that each
+// call returns when its context ends, and that no node is left in dirs after the server has resumed.
 func CancelWhileTheServerHangs(t *testing.T, s *zktest.Server, dirs []string, calls ...func(
 	context.Context,
 ) error) {
@@ -96,7 +96,7 @@ func CancelWhileTheServerHangs(t *testing.T, s *zktest.Server, dirs []string, ca
 	Clean(t, s, dirs...)
 }
 
-// Below is a random duration below most.
+// Below returns a random duration below most.
 func Below(random *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(most)))
 }

@@ -1,5 +1,5 @@
-// Package redistest has the tests that the fence passes on each server: one in memory in this module, real
-// ones in contrib/fence/integration.
+// Package redistest has the tests that the fence has to pass on each server: in this module one in memory, in
+// contrib/fence/integration real ones.
 package redistest
 
 import (
@@ -17,7 +17,7 @@ import (
 	fenceredis "github.com/go-curator/curator/contrib/fence/redis"
 )
 
-// Run runs all tests with a server that is empty.
+// Run runs all tests. The client's server must be empty.
 func Run(t *testing.T, client redis.UniversalClient) {
 	t.Run("LateWrite", func(t *testing.T) { lateWrite(t, client) })
 	t.Run("Scripts", func(t *testing.T) { scripts(t, client) })
@@ -73,7 +73,7 @@ return {redis.call('INCRBY', KEYS[2], ARGV[2]), #KEYS, #ARGV}`)
 	assert.ErrorContains(t, err, "integer")
 }
 
-// logs are lists. Without fences they are written to as they would be without tokens.
+// logs is a fencetest.Store whose logs are lists. If fences is nil, it writes without a fence.
 type logs struct {
 	fences *fenceredis.Fence
 	client redis.UniversalClient

@@ -1,4 +1,4 @@
-// Package sqltest has the tests that the fence passes on each database: SQLite in this module, MariaDB and
+// Package sqltest has the tests that the fence has to pass on each database: SQLite in this module, MariaDB and
 // PostgreSQL in contrib/fence/integration.
 package sqltest
 
@@ -28,7 +28,7 @@ type Database struct {
 	Levels []sql.IsolationLevel
 	// Waits is set if a second writer waits for the first, so that two transactions can be open at the same time.
 	Waits bool
-	// Again reports whether an error asks for the transaction to be repeated; nil if the database has no such errors.
+	// Again reports whether a transaction that has failed with an error should be repeated; nil if none should.
 	Again func(error) bool
 }
 
@@ -78,11 +78,12 @@ func (d Database) store(t *testing.T, fences *fencesql.Fence) {
 	assert.ErrorIs(t, store.Admit(ended, "store", 7), context.Canceled)
 }
 
+// bench runs the tests of one level of isolation. It is a fencetest.Store.
 type bench struct {
 	d      Database
 	fences *fencesql.Fence
 	level  sql.IsolationLevel
-	open   func(context.Context, *sql.Tx, string, int64) error // in place of the fence
+	open   func(context.Context, *sql.Tx, string, int64) error // called in place of Guard; nil: Guard is called
 }
 
 func (b bench) begin(t *testing.T) *sql.Tx {
@@ -92,7 +93,7 @@ func (b bench) begin(t *testing.T) *sql.Tx {
 	return tx
 }
 
-// once guards in a separate transaction.
+// once calls Guard in a separate transaction, and commits that.
 func (b bench) once(t *testing.T, resource string, token int64) error {
 	tx := b.begin(t)
 	if err := b.fences.Guard(t.Context(), tx, resource, token); err != nil {
@@ -138,9 +139,9 @@ func (b bench) names(t *testing.T) {
 	}
 }
 
-// waits has a newer guard wait for an older, uncommitted one.
+// waits tests that a Guard waits for the end of a transaction that has guarded the same resource.
 func (b bench) waits(t *testing.T) {
-	for _, first := range []int64{10, 20} { // the other has 15
+	for _, first := range []int64{10, 20} { // the second has 15
 		for _, commit := range []bool{true, false} {
 			resource := fmt.Sprintf("waits-%v-%d-%v", b.level, first, commit)
 			require.NoError(t, b.once(t, resource, 5))
@@ -151,7 +152,7 @@ func (b bench) waits(t *testing.T) {
 	}
 }
 
-// firstInsertion is the same for a resource without a row.
+// firstInsertion is waits for a resource without a row.
 func (b bench) firstInsertion(t *testing.T) {
 	for _, first := range []int64{10, 20} {
 		for _, commit := range []bool{true, false} {
@@ -163,7 +164,7 @@ func (b bench) firstInsertion(t *testing.T) {
 	}
 }
 
-// meets calls Guard with 15 while tx is open, and checks its result after the end of tx.
+// meets calls Guard with token 15 while tx is open, and checks its result after the end of tx.
 func (b bench) meets(t *testing.T, tx *sql.Tx, resource string, commit, refused bool) {
 	t.Helper()
 	second := make(chan error, 1)
@@ -209,9 +210,9 @@ func (b bench) schedules(t *testing.T) {
 
 var unfenced sync.Mutex
 
-// Append implements fencetest.Store: the transaction of a user.
+// Append implements fencetest.Store. It repeats the transaction as a user would.
 func (b bench) Append(ctx context.Context, resource string, token int64, entry string) error {
-	if b.open != nil { // nothing else keeps those apart who write at the same time
+	if b.open != nil { // without Guard, only this lock keeps two writes from choosing the same n
 		unfenced.Lock()
 		defer unfenced.Unlock()
 	}
