@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
@@ -185,6 +187,41 @@ func TestCloseAfterOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member gives up, and the servers refuse its list: whether others are inside is unknown, so it closes the barrier itself.
+func TestCloseAfterARefusedList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
+		refused := s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, m.Leave(dead), context.Canceled)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, refused.Hits())
+		clean(t, s)
+	})
+}
+
+// A member gives up, and its client may not delete "ready". No caller waits for that, so it is logged.
+func TestCloseThatIsRefusedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		d := barrier.NewDouble(newClient(t, s, framework.WithLogger(log.Logger())), path, 1)
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, enter(t, d).Leave(dead), context.Canceled)
+		clean(t, s)
+		require.NotContains(t, log.String(), "cannot close")
+		m := enter(t, d)
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		require.ErrorIs(t, m.Leave(dead), context.Canceled)
+		require.Equal(t, []string{"ready"}, children(t, s))
+		require.Equal(t, 1, strings.Count(log.String(), "cannot close the double barrier"), log.String())
+		refused.Remove()
+	})
 }
 
 // A client that is closed while it has a barrier to close waits for no server.
