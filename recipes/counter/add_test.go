@@ -431,6 +431,36 @@ func TestTrafficOfTheFirstAdd(t *testing.T) {
 	})
 }
 
+// An Add that is overtaken tries again immediately. After that, Adds read before they write, except right after a write,
+// until a read shows that no other client has written.
+func TestTrafficWhenOthersWriteNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		n := counter.NewLong(newClient(t, s), path)
+		s.Delay(0, time.Second)
+		add(t, n, 1)
+		require.NoError(t, s.Set(path, []byte{0, 0, 0, 0, 0, 0, 0, 10}))
+		s.ResetCounts()
+		for _, step := range []struct {
+			what  string
+			rest  time.Duration
+			takes time.Duration
+			sends map[string]int
+		}{
+			{"it is overtaken", 0, 3 * time.Second, map[string]int{"multi": 2, "getData": 1}},
+			{"right after a write", 0, time.Second, map[string]int{"multi": 1}},
+			{"later", 5 * time.Second, 2 * time.Second, map[string]int{"getData": 1, "multi": 1}},
+			{"no other client has written", 5 * time.Second, time.Second, map[string]int{"multi": 1}},
+		} {
+			time.Sleep(step.rest)
+			began := time.Now()
+			add(t, n, 1)
+			require.Equal(t, step.takes, time.Since(began), step.what)
+			counts(t, s, step.what, step.sends)
+		}
+	})
+}
+
 // An Add with a lock is overtaken twice, and takes the lock; then the servers refuse to delete the lock's node. No caller
 // waits for that, so it is logged.
 func TestReleaseThatIsRefusedIsLogged(t *testing.T) {
