@@ -105,6 +105,36 @@ func TestAcquireAndRelease(t *testing.T) {
 	})
 }
 
+// The result of a release in the background comes once: after the last of the deletions.
+func TestReleaseInBackgroundOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		sem := semaphore.New(newClient(t, s), path, 3)
+		lease, results := acquire(t, sem, 3), make(chan error, 10)
+		report := func(err error) { results <- err }
+		last := s.Inject(zktest.Fault{Op: "delete", After: 2, Action: zktest.Hold})
+		lease.ReleaseInBackground(report)
+		<-last.Struck()
+		require.True(t, pending(results))
+		last.Release()
+		require.NoError(t, <-results)
+		clean(t, s)
+		lease.ReleaseInBackground(report)
+		require.ErrorIs(t, <-results, semaphore.ErrReleased)
+
+		lease = acquire(t, sem, 1)
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, s.Delete(lease.Paths()[0]))
+		<-lease.Context().Done()
+		s.ResetCounts()
+		lease.ReleaseInBackground(report)
+		require.ErrorIs(t, <-results, semaphore.ErrNodeDeleted)
+		require.True(t, pending(results))
+		require.Zero(t, s.Counts()["delete"], "another client's node may have the name of a deleted one")
+		clean(t, s)
+	})
+}
+
 func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
