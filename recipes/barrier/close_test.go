@@ -111,6 +111,32 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	}
 }
 
+// Four close the barrier, and each marks "ready" between the mark and the delete of another: random pauses end that.
+func TestCloseByFourInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := enterAll(t, s, 5)
+		var outs []*call[struct{}]
+		for _, m := range members[1:] {
+			outs = append(outs, leaving(t, background, m).Waits())
+		}
+		// Each needs 1200 ms to list, mark and delete, and they mark 300 ms apart. The last to leave lists once less.
+		s.Delay(0, 400*time.Millisecond)
+		for i, delay := range []time.Duration{0, 300, 600, 1300} {
+			s.Inject(zktest.Fault{Session: session(t, clients[i+1]), Op: "getChildren2", Action: zktest.DelayReply,
+				Delay: delay * time.Millisecond})
+		}
+		s.ResetCounts()
+		s.Expire(session(t, clients[0]))
+		time.Sleep(time.Minute)
+		for _, out := range outs {
+			out.OK()
+		}
+		require.Greater(t, s.Counts()["setData"], 8, "two rounds are not enough")
+		clean(t, s)
+	})
+}
+
 // The same with two members that give up.
 func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
