@@ -135,6 +135,23 @@ func TestReleaseInBackgroundOfSeveral(t *testing.T) {
 	})
 }
 
+// The error of the first in the line that gives up reports how many leases are taken.
+func TestAcquireGivesUpAsTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		sem := semaphore.New(newClient(t, s), path, 3)
+		held := acquire(t, sem, 2)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := sem.Acquire(ctx, 2)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "first in the queue: ")
+		require.ErrorContains(t, err, "2 wanted, 2 of 3 taken")
+		release(t, held)
+		clean(t, s)
+	})
+}
+
 func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
