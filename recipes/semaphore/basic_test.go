@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/fencing"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/rwlock"
@@ -75,6 +76,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.Equal(t, 2, lease.Count())
 		require.GreaterOrEqual(t, lease.Remaining(), 9*time.Second)
 		require.Equal(t, "v", lease.Context().Value(key{}))
+		require.True(t, fencing.Of(lease.Context())[0].Shared, "its number is no fencing token")
 		data, err := lease.Data(background)
 		require.NoError(t, err)
 		require.Equal(t, "me", string(data))
@@ -349,6 +351,8 @@ func TestMutex(t *testing.T) {
 		require.ErrorIs(t, err, semaphore.ErrSelfWait, "it does not re-enter")
 		require.NotErrorIs(t, err, semaphore.ErrNotAcquired)
 		require.ErrorContains(t, err, "semaphore mutex /limits/exports: acquire: ")
+		require.Equal(t, lock.FencingToken(), fencing.Of(lock.Context())[0].Token)
+		require.False(t, fencing.Of(lock.Context())[0].Shared)
 
 		const waiters = 10
 		order, tokens := make(chan int, waiters), make(chan int64, waiters)
@@ -441,6 +445,9 @@ func TestNewcomersMistakes(t *testing.T) {
 		_, err := semaphore.NewMutex(c, path, semaphore.WithSharedCount("/n")).Acquire(background)
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 		require.ErrorContains(t, err, "one lease")
+
+		_, err = semaphore.New(c, path, most, semaphore.WithSharedCount("/n")).Participants(background)
+		require.NoError(t, err)
 
 		sem := semaphore.New(c, path, 3)
 		for _, n := range []int{0, -1, math.MinInt} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -246,6 +247,31 @@ func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 		time.Sleep(time.Second)
 		ours.Waits()
 		require.True(t, deleted)
+		require.NoError(t, part.release(background))
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// The connection is lost while the first in the line finds out whether to step back: it keeps its place.
+func TestConnectionLostWhileLookingWhetherToGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		part, err := peer{newClient(t, s), max}.acquire(background)
+		require.NoError(t, err)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}))
+		sem := semaphore.New(c, path, max)
+		ours := waiting(t, background, sem, max)
+		before, err := sem.Waiting(background)
+		require.NoError(t, err)
+		lost := s.Inject(zktest.Fault{Session: session(t, c), Op: "getChildren2", PathPrefix: locks, Action: zktest.LoseReply})
+		time.Sleep(5 * time.Second)
+		ours.Waits()
+		require.Equal(t, 1, lost.Hits())
+		after, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
 		require.NoError(t, part.release(background))
 		release(t, got(t, ours))
 		clean(t, s)
