@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
 )
 
 func TestJudge(t *testing.T) {
@@ -98,4 +100,9 @@ func TestJudgeNeverMakesTooMany(t *testing.T) {
 		}
 		require.Positive(t, grants)
 	}
+}
+
+// Three leases were created, and two of them deleted: the next has number 3.
+func TestCountCreated(t *testing.T) {
+	require.EqualValues(t, 3, leaseSnapshot{dir: framework.Stat{Cversion: 5, NumChildren: 1}}.countCreated())
 }
