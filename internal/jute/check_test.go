@@ -111,6 +111,7 @@ func TestImpossibleCountsDoNotPassTheCheck(t *testing.T) {
 			assert.Error(t, CheckReply(op, nil, body), "%d: %d", op, count)
 		}
 	}
+	assert.ErrorIs(t, CheckReply(OpGetChildren, nil, []byte{0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0}), ErrLength, "room for two")
 	assert.Error(t, CheckReply(999, nil, nil))
 	assert.Error(t, CheckReply(OpMulti, []int32{OpDelete}, []byte{0, 0, 0, 1}), "a header that is cut off")
 }

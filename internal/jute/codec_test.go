@@ -232,3 +232,15 @@ func TestRequestsAreReadAsJavaReadsThem(t *testing.T) {
 	assert.Empty(t, read(d, (*Coder).String))
 	assert.ErrorIs(t, d.Err(), ErrLength, "a string has no such length")
 }
+
+func TestACountWithoutRoomForItsElementsIsAnError(t *testing.T) {
+	d := NewDecoder([]byte{0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0}) // room for two
+	assert.Empty(t, read(d, (*Coder).Strings))
+	assert.ErrorIs(t, d.Err(), ErrLength)
+}
+
+func TestChecksIsATransactionOfChecks(t *testing.T) {
+	var r MultiRequest
+	require.NoError(t, Unmarshal(Checks("/a", "/b"), &r))
+	assert.Equal(t, []MultiOp{{OpCheck, &PathVersionRequest{"/a", -1}}, {OpCheck, &PathVersionRequest{"/b", -1}}}, r.Ops)
+}

@@ -22,6 +22,7 @@ func TestParseProtected(t *testing.T) {
 		{"_c_" + guid + "-x", guid, "x", true},
 		{"_c_" + guid + "--", guid, "-", true},
 		{"_c_" + strings.ToUpper(guid) + "-x", strings.ToUpper(guid), "x", true},
+		{"_c_AAAAFFFF" + guid[8:] + "-x", "AAAAFFFF" + guid[8:], "x", true},
 		{"_c_" + guid + "-", "", "", false}, // nothing behind the prefix
 		{"_c_" + guid, "", "", false},
 		{"_c_" + guid + "x-x", "", "", false},

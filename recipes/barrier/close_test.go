@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
@@ -109,6 +111,32 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	}
 }
 
+// Four close the barrier, and each marks "ready" between the mark and the delete of another: random pauses end that.
+func TestCloseByFourInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, clients := enterAll(t, s, 5)
+		var outs []*call[struct{}]
+		for _, m := range members[1:] {
+			outs = append(outs, leaving(t, background, m).Waits())
+		}
+		// Each needs 1200 ms to list, mark and delete, and they mark 300 ms apart. The last to leave lists once less.
+		s.Delay(0, 400*time.Millisecond)
+		for i, delay := range []time.Duration{0, 300, 600, 1300} {
+			s.Inject(zktest.Fault{Session: session(t, clients[i+1]), Op: "getChildren2", Action: zktest.DelayReply,
+				Delay: delay * time.Millisecond})
+		}
+		s.ResetCounts()
+		s.Expire(session(t, clients[0]))
+		time.Sleep(time.Minute)
+		for _, out := range outs {
+			out.OK()
+		}
+		require.Greater(t, s.Counts()["setData"], 8, "two rounds are not enough")
+		clean(t, s)
+	})
+}
+
 // The same with two members that give up.
 func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -185,6 +213,41 @@ func TestCloseAfterOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member gives up, and the servers refuse its list: whether others are inside is unknown, so it closes the barrier itself.
+func TestCloseAfterARefusedList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
+		refused := s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, m.Leave(dead), context.Canceled)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, refused.Hits())
+		clean(t, s)
+	})
+}
+
+// A member gives up, and its client may not delete "ready". No caller waits for that, so it is logged.
+func TestCloseThatIsRefusedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		d := barrier.NewDouble(newClient(t, s, framework.WithLogger(log.Logger())), path, 1)
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, enter(t, d).Leave(dead), context.Canceled)
+		clean(t, s)
+		require.NotContains(t, log.String(), "cannot close")
+		m := enter(t, d)
+		refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		require.ErrorIs(t, m.Leave(dead), context.Canceled)
+		require.Equal(t, []string{"ready"}, children(t, s))
+		require.Equal(t, 1, strings.Count(log.String(), "cannot close the double barrier"), log.String())
+		refused.Remove()
+	})
 }
 
 // A client that is closed while it has a barrier to close waits for no server.

@@ -230,9 +230,9 @@ func TestLeaveAndLateMembers(t *testing.T) {
 			require.ErrorIs(t, late.Leave(dead), context.Canceled)
 			late = enter(t, barrier.NewDouble(client, path, 2))
 		}
-		first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
+		first := leaving(t, background, members[0]).Waits()
+		second := leaving(t, background, members[1]).Waits()
 		first.Waits()
-		second.Waits()
 		later := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
 		s.Expire(session(t, client))
 		require.False(t, s.Exists(late.Path()))
@@ -278,9 +278,14 @@ func TestLeaveDeadContext(t *testing.T) {
 		dead, cancel := context.WithCancel(background)
 		cancel()
 		for i, m := range members {
+			synctest.Wait()
+			s.ResetCounts()
 			require.ErrorIs(t, m.Leave(dead), context.Canceled)
 			synctest.Wait()
 			require.Equal(t, i < 2, s.Exists(path+"/ready"))
+			if i < 2 {
+				counts(t, s, "the last closes the barrier", map[string]int{"delete": 1, "getChildren2": 1})
+			}
 		}
 		clean(t, s)
 	})

@@ -115,3 +115,23 @@ func TestNoDelayAmongOurselves(t *testing.T) {
 		require.Equal(t, began, time.Now())
 	})
 }
+
+// A member that waited for the opening, and is the last inside, has seen the others nevertheless.
+func TestNoDelayForWhoLeavesLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		d := barrier.NewDouble(newClient(t, s), path, 2)
+		waiter := entering(t, background, d).Waits()
+		opener := enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		last := waiter.OK()
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, opener.Leave(dead), context.Canceled)
+		synctest.Wait()
+		leaving(t, background, last).OK()
+		again := entering(t, background, d).Waits()
+		require.Len(t, children(t, s), 1, "it is in the barrier again immediately")
+		enter(t, barrier.NewDouble(newClient(t, s), path, 2))
+		again.OK()
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -406,6 +407,91 @@ func TestTraffic(t *testing.T) {
 					recipetest.Clean(t, s, "/counters/orders-lock", path)
 				}
 			})
+		})
+	}
+}
+
+// The first Add of a process creates its mark while it reads the number, also if the number has to be created.
+func TestTrafficOfTheFirstAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/counters", nil))
+		first, second := counter.NewLong(newClient(t, s), path), counter.NewLong(newClient(t, s), path)
+		synctest.Wait()
+		s.Delay(0, time.Second)
+		s.ResetCounts()
+		began := time.Now()
+		add(t, first, 1)
+		require.Equal(t, 5*time.Second, time.Since(began), "reads, creates, reads, creates the mark again, writes")
+		counts(t, s, "a missing number", map[string]int{"getData": 2, "create2": 3, "multi": 1})
+		began = time.Now()
+		add(t, second, 1)
+		require.Equal(t, 2*time.Second, time.Since(began), "reads, writes")
+		counts(t, s, "a number", map[string]int{"getData": 1, "create2": 1, "multi": 1})
+	})
+}
+
+// An Add that is overtaken tries again immediately. After that, Adds read before they write, except right after a write,
+// until a read shows that no other client has written.
+func TestTrafficWhenOthersWriteNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		n := counter.NewLong(newClient(t, s), path)
+		s.Delay(0, time.Second)
+		add(t, n, 1)
+		require.NoError(t, s.Set(path, []byte{0, 0, 0, 0, 0, 0, 0, 10}))
+		s.ResetCounts()
+		for _, step := range []struct {
+			what  string
+			rest  time.Duration
+			takes time.Duration
+			sends map[string]int
+		}{
+			{"it is overtaken", 0, 3 * time.Second, map[string]int{"multi": 2, "getData": 1}},
+			{"right after a write", 0, time.Second, map[string]int{"multi": 1}},
+			{"later", 5 * time.Second, 2 * time.Second, map[string]int{"getData": 1, "multi": 1}},
+			{"no other client has written", 5 * time.Second, time.Second, map[string]int{"multi": 1}},
+		} {
+			time.Sleep(step.rest)
+			began := time.Now()
+			add(t, n, 1)
+			require.Equal(t, step.takes, time.Since(began), step.what)
+			counts(t, s, step.what, step.sends)
+		}
+	})
+}
+
+// An Add with a lock is overtaken twice, and takes the lock; then the servers refuse to delete the lock's node. No caller
+// waits for that, so it is logged.
+func TestReleaseThatIsRefusedIsLogged(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const lock = "/counters/lock"
+			s := zktest.RunT(t)
+			var log recipetest.Log
+			n := counter.NewLong(newClient(t, s, framework.WithLogger(log.Logger())), path, counter.WithLock(lock))
+			add(t, n, 1)
+			overtaken := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+			call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+			for i := range byte(2) {
+				<-overtaken.Struck()
+				require.NoError(t, s.Set(path, []byte{0, 0, 0, 0, 0, 0, 0, 10 + i}))
+				next := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+				overtaken.Release()
+				overtaken = next
+			}
+			<-overtaken.Struck()
+			held, err := s.Children(lock)
+			require.NoError(t, err)
+			require.Len(t, held, 1)
+			if refused {
+				s.Inject(zktest.Fault{Op: "delete", PathPrefix: lock, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+			}
+			overtaken.Release()
+			require.EqualValues(t, 12, call.End().OK())
+			time.Sleep(time.Second)
+			require.Equal(t, refused, strings.Contains(log.String(), "cannot release the lock of a counter"), log.String())
+			s.Heal()
 		})
 	}
 }

@@ -251,3 +251,22 @@ func TestCountWatchWithoutTheEvent(t *testing.T) {
 		})
 	}
 }
+
+// The node is created after the read that did not find it, and before the watch of its creation is armed.
+func TestCountWatchOfACountThatAppears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		n := counter.NewCount(newClient(t, s), path)
+		armed := s.Inject(zktest.Fault{Op: "exists", PathPrefix: path, Action: zktest.Hold})
+		first := recipetest.Begin(t, func() (seen counter.Seen[int32], err error) {
+			for seen, err = range n.Watch(background) {
+				break
+			}
+			return seen, err
+		})
+		<-armed.Struck()
+		require.NoError(t, s.Create(path, []byte{0, 0, 0, 7}))
+		armed.Release()
+		require.EqualValues(t, 7, first.OK().N)
+	})
+}

@@ -33,8 +33,12 @@ func TestIDs(t *testing.T) {
 		counts(t, s, "seven ids", map[string]int{"getData": 1, "create2": 1, "multi": 3})
 		require.EqualValues(t, 109, at(t, s), "as Curator's CachedAtomicLong leaves it")
 
+		id, err := counter.NewIDs(long, 1).Next(background)
+		require.NoError(t, err)
+		require.EqualValues(t, 109, id)
+
 		var none context.Context
-		_, err := ids.Next(none)
+		_, err = ids.Next(none)
 		require.ErrorIs(t, err, framework.ErrNilContext)
 		_, err = counter.NewIDs(long, 0).Next(background)
 		require.ErrorIs(t, err, framework.ErrBadArguments)

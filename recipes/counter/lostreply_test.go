@@ -76,18 +76,19 @@ func TestLostReplyAndSession(t *testing.T) {
 		name    string
 		action  zktest.Action
 		others  []int64
-		remade  bool
+		remade  int // how often it is set after it was deleted and created again
 		unknown bool
 		want    int64 // what the number is after that
 	}{
-		{"not executed, nobody else", zktest.CutBefore, nil, false, false, 41},
-		{"not executed, somebody else otherwise", zktest.CutBefore, []int64{7}, false, false, 48},
-		{"not executed, somebody else the same", zktest.CutBefore, []int64{1}, false, true, 41},
-		{"not executed, others", zktest.CutBefore, []int64{7, 7}, false, true, 54},
-		{"executed, nobody else", zktest.LoseReply, nil, false, true, 41},
-		{"executed, others", zktest.LoseReply, []int64{7}, false, true, 48},
-		{"executed, made anew", zktest.LoseReply, nil, true, true, 100},
-		{"not executed, made anew", zktest.CutBefore, nil, true, true, 100},
+		{"not executed, nobody else", zktest.CutBefore, nil, 0, false, 41},
+		{"not executed, somebody else otherwise", zktest.CutBefore, []int64{7}, 0, false, 48},
+		{"not executed, somebody else the same", zktest.CutBefore, []int64{1}, 0, true, 41},
+		{"not executed, others", zktest.CutBefore, []int64{7, 7}, 0, true, 54},
+		{"executed, nobody else", zktest.LoseReply, nil, 0, true, 41},
+		{"executed, others", zktest.LoseReply, []int64{7}, 0, true, 48},
+		{"executed, made anew", zktest.LoseReply, nil, 1, true, 100},
+		{"executed, made anew with the version of the write", zktest.LoseReply, nil, 2, true, 100},
+		{"not executed, made anew", zktest.CutBefore, nil, 1, true, 100},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,9 +105,11 @@ func TestLostReplyAndSession(t *testing.T) {
 				for _, delta := range c.others {
 					add(t, other, delta)
 				}
-				if c.remade {
+				if c.remade > 0 {
 					require.NoError(t, s.DeleteAll(path))
 					require.NoError(t, s.Create(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x01")))
+				}
+				for range c.remade {
 					require.NoError(t, s.Set(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x64")))
 				}
 				s.Expire(id)

@@ -141,6 +141,28 @@ func TestCompareAndSetAndALostReply(t *testing.T) {
 	}
 }
 
+// The first try is lost, and the session with it, and another client sets another value: the next try finds that the first
+// was not executed.
+func TestCompareAndSetAfterALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		v := counter.NewCount(c, path)
+		seen, err := v.CreateIfMissing(background, 1)
+		require.NoError(t, err)
+		s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.CutBefore})
+		away := s.Inject(zktest.Fault{Session: session(t, c), Op: "connect", Action: zktest.Hold})
+		call := recipetest.Begin(t, func() (counter.Seen[int32], error) { return v.CompareAndSet(background, seen, 2) })
+		<-away.Struck()
+		require.NoError(t, s.Set(path, []byte{0, 0, 0, 3}))
+		s.Expire(session(t, c))
+		away.Release()
+		err = call.End().Err
+		require.ErrorIs(t, err, framework.ErrBadVersion)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+	})
+}
+
 // Somebody has deleted what this client keeps beside the value: that is no change of the value.
 func TestCompareAndSetWithoutItsMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

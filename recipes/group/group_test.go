@@ -193,6 +193,31 @@ func TestAcrossAnOutage(t *testing.T) {
 	}
 }
 
+// The connection is lost and comes back, and no member changes: that the members are current again is an event.
+func TestAnOutageWithoutChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := recipetest.Client(t, s)
+		g, err := group.Watch(c, path)
+		require.NoError(t, err)
+		defer g.Close()
+		join(t, recipetest.Client(t, s), "a")
+		_, err = g.WaitFor(background, 1)
+		require.NoError(t, err)
+		told := follow(t, g)
+		assert.Equal(t, "a joined, current", told())
+		for range 3 {
+			id := recipetest.Session(t, c)
+			away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+			s.Cut(id)
+			<-away.Struck()
+			assert.Equal(t, "outdated", told())
+			away.Release()
+			assert.Equal(t, "current", told())
+		}
+	})
+}
+
 // A member whose session has ended is gone when the servers say so, and is back in its next one.
 func TestMemberLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -315,6 +340,22 @@ func TestClientClosedAndBadArguments(t *testing.T) {
 		require.ErrorIs(t, m.Leave(background), framework.ErrClosed)
 		_, err = m.WaitFor(background, 0)
 		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// A loop over the events ends with its context, and the group does not.
+func TestFollowEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, recipetest.Client(t, zktest.RunT(t)), "a")
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		var last error
+		for _, err := range a.Follow(ctx) {
+			last = err
+			cancel()
+		}
+		require.ErrorIs(t, last, context.Canceled)
+		assert.Equal(t, "a=at a true", ids(a.Group))
 	})
 }
 

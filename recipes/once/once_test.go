@@ -298,6 +298,22 @@ func TestNoRecord(t *testing.T) {
 	})
 }
 
+// The servers refuse to delete the lock's node: the job has run and is recorded, and the error reports the refusal.
+func TestNoRelease(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
+		c := newClient(t, s)
+		j := once.New(c, path, opts...)
+		refusal := s.Inject(zktest.Fault{Op: "delete", PathPrefix: locks, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		var l ledger
+		outcome, err := j.Do(background, "report", once.Named("a"), l.run)
+		require.Equal(t, once.Ran, outcome)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Equal(t, once.Done, do(t, j, once.Named("a"), &l))
+		require.Equal(t, []string{"a"}, l.runs)
+		refusal.Remove()
+	})
+}
+
 // The caller's context ends while the record is written: Do returns, the client goes on, and nobody else
 // begins before it is there.
 func TestContextEndsBeforeTheRecord(t *testing.T) {
@@ -381,11 +397,15 @@ func TestKeep(t *testing.T) {
 		c := newClient(t, s)
 		j := once.New(c, path, append(opts[:len(opts):len(opts)], once.WithKeep(8))...)
 		var l ledger
+		records := 0
 		for i := range 50 {
 			require.Equal(t, once.Ran, do(t, j, once.Named(fmt.Sprint((i*7)%50)), &l))
 			left, err := s.Children(slots)
 			require.NoError(t, err)
-			require.LessOrEqual(t, len(left), 10)
+			if records++; records > 10 {
+				records = 8 // the old ones go together: for most calls this costs one request
+			}
+			require.Len(t, left, records)
 			require.Equal(t, once.Done, do(t, j, once.Named(fmt.Sprint((max(i-7, 0)*7)%50)), &l), "the last eight stay")
 		}
 		tidy(t, s, c)
@@ -423,10 +443,15 @@ func TestArguments(t *testing.T) {
 			require.Equal(t, once.Unknown, outcome)
 		}
 		require.False(t, s.Exists(path))
+		for i, opt := range []once.Option{once.WithKeep(1), once.WithKeep(10_000), once.WithCatchUp(1)} {
+			require.Equal(t, once.Ran, do(t, once.New(c, path, opt), once.Named(fmt.Sprint(i)), &l))
+		}
+		_, err := once.New(c, path, once.WithKeep(10_001)).Do(background, "a", once.Named("b"), l.run)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
 
 		// A job within itself.
 		j := once.New(c, path)
-		_, err := j.Do(background, "a", once.Named("1"), func(ctx context.Context, _ once.Run) error {
+		_, err = j.Do(background, "a", once.Named("1"), func(ctx context.Context, _ once.Run) error {
 			_, err := j.Do(ctx, "a", once.Named("2"), l.run)
 			return err
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/fencing"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/rwlock"
@@ -75,6 +76,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.Equal(t, 2, lease.Count())
 		require.GreaterOrEqual(t, lease.Remaining(), 9*time.Second)
 		require.Equal(t, "v", lease.Context().Value(key{}))
+		require.True(t, fencing.Of(lease.Context())[0].Shared, "its number is no fencing token")
 		data, err := lease.Data(background)
 		require.NoError(t, err)
 		require.Equal(t, "me", string(data))
@@ -101,6 +103,53 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.Equal(t, 1, c.Safety().Holds)
 		release(t, other)
 		require.Zero(t, c.Safety().Holds)
+		clean(t, s)
+	})
+}
+
+// The result of a release in the background comes once: after the last of the deletions.
+func TestReleaseInBackgroundOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		sem := semaphore.New(newClient(t, s), path, 3)
+		lease, results := acquire(t, sem, 3), make(chan error, 10)
+		report := func(err error) { results <- err }
+		last := s.Inject(zktest.Fault{Op: "delete", After: 2, Action: zktest.Hold})
+		lease.ReleaseInBackground(report)
+		<-last.Struck()
+		require.True(t, pending(results))
+		last.Release()
+		require.NoError(t, <-results)
+		clean(t, s)
+		lease.ReleaseInBackground(report)
+		require.ErrorIs(t, <-results, semaphore.ErrReleased)
+
+		lease = acquire(t, sem, 1)
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, s.Delete(lease.Paths()[0]))
+		<-lease.Context().Done()
+		s.ResetCounts()
+		lease.ReleaseInBackground(report)
+		require.ErrorIs(t, <-results, semaphore.ErrNodeDeleted)
+		require.True(t, pending(results))
+		require.Zero(t, s.Counts()["delete"], "another client's node may have the name of a deleted one")
+		clean(t, s)
+	})
+}
+
+// The error of the first in the line that gives up reports how many leases are taken.
+func TestAcquireGivesUpAsTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		sem := semaphore.New(newClient(t, s), path, 3)
+		held := acquire(t, sem, 2)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := sem.Acquire(ctx, 2)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "first in the queue: ")
+		require.ErrorContains(t, err, "2 wanted, 2 of 3 taken")
+		release(t, held)
 		clean(t, s)
 	})
 }
@@ -302,6 +351,8 @@ func TestMutex(t *testing.T) {
 		require.ErrorIs(t, err, semaphore.ErrSelfWait, "it does not re-enter")
 		require.NotErrorIs(t, err, semaphore.ErrNotAcquired)
 		require.ErrorContains(t, err, "semaphore mutex /limits/exports: acquire: ")
+		require.Equal(t, lock.FencingToken(), fencing.Of(lock.Context())[0].Token)
+		require.False(t, fencing.Of(lock.Context())[0].Shared)
 
 		const waiters = 10
 		order, tokens := make(chan int, waiters), make(chan int64, waiters)
@@ -394,6 +445,9 @@ func TestNewcomersMistakes(t *testing.T) {
 		_, err := semaphore.NewMutex(c, path, semaphore.WithSharedCount("/n")).Acquire(background)
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 		require.ErrorContains(t, err, "one lease")
+
+		_, err = semaphore.New(c, path, most, semaphore.WithSharedCount("/n")).Participants(background)
+		require.NoError(t, err)
 
 		sem := semaphore.New(c, path, 3)
 		for _, n := range []int{0, -1, math.MinInt} {

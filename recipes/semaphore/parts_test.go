@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -246,6 +248,56 @@ func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 		time.Sleep(time.Second)
 		ours.Waits()
 		require.True(t, deleted)
+		require.NoError(t, part.release(background))
+		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// Some leases are taken, but not by Curator's client behind the first in the line: the first keeps its place.
+func TestKeepsItsPlaceBeforeAWaiterWithoutLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		sem := semaphore.New(newClient(t, s), path, max)
+		atWork := acquire(t, sem, 1)
+		ours := waiting(t, background, semaphore.New(newClient(t, s), path, max), max)
+		theirs := recipetest.Begin(t, func() (*peerLease, error) { return peer{newClient(t, s), max}.acquire(background) }).Waits()
+		before, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Len(t, before, 2)
+		time.Sleep(time.Minute)
+		ours.Waits()
+		theirs.Waits()
+		after, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		release(t, atWork)
+		release(t, got(t, ours))
+		require.NoError(t, theirs.End().OK().release(background))
+		clean(t, s)
+	})
+}
+
+// The connection is lost while the first in the line finds out whether to step back: it keeps its place.
+func TestConnectionLostWhileLookingWhetherToGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		const max = 3
+		part, err := peer{newClient(t, s), max}.acquire(background)
+		require.NoError(t, err)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}))
+		sem := semaphore.New(c, path, max)
+		ours := waiting(t, background, sem, max)
+		before, err := sem.Waiting(background)
+		require.NoError(t, err)
+		lost := s.Inject(zktest.Fault{Session: session(t, c), Op: "getChildren2", PathPrefix: locks, Action: zktest.LoseReply})
+		time.Sleep(5 * time.Second)
+		ours.Waits()
+		require.Equal(t, 1, lost.Hits())
+		after, err := sem.Waiting(background)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
 		require.NoError(t, part.release(background))
 		release(t, got(t, ours))
 		clean(t, s)

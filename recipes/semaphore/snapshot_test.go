@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
 )
 
 func TestJudge(t *testing.T) {
@@ -30,6 +32,7 @@ func TestJudge(t *testing.T) {
 		{"several are too many together", []string{lease(5), lease(6)}, []string{lease(6), lease(5), lease(2)}, 2,
 			overLimit},
 		{"others in between", []string{lease(5), lease(7)}, []string{lease(6), lease(5), lease(7)}, 2, overLimit},
+		{"the first number of all", []string{lease(0)}, []string{lease(0), lease(1)}, 1, granted},
 		{"none at all", []string{lease(5)}, []string{lease(5)}, 0, overLimit},
 		{"foreign children do not count", []string{lease(5)}, []string{"0", "aaa", lease(5), "lock-0000000001"}, 1,
 			granted},
@@ -97,4 +100,9 @@ func TestJudgeNeverMakesTooMany(t *testing.T) {
 		}
 		require.Positive(t, grants)
 	}
+}
+
+// Three leases were created, and two of them deleted: the next has number 3.
+func TestCountCreated(t *testing.T) {
+	require.EqualValues(t, 3, leaseSnapshot{dir: framework.Stat{Cversion: 5, NumChildren: 1}}.countCreated())
 }

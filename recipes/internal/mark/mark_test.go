@@ -1,12 +1,18 @@
 package mark
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/zktest"
 )
 
 // The outcome depends on whether the mark or the write was refused, and on the tries before.
@@ -38,4 +44,91 @@ func TestOutcomeOf(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, c.mark.OutcomeOf(c.err, c.unknown), c.name)
 	}
+}
+
+func currentSession(t *testing.T, c *framework.Client) *framework.Session {
+	t.Helper()
+	session, err := c.Session(context.Background())
+	require.NoError(t, err)
+	return session
+}
+
+// A write whose reply is lost is sent again: the mark shows that it was executed, and keeps it from being executed twice.
+func TestARepeatedWriteIsExecutedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/data", nil))
+		c := recipetest.Client(t, s)
+		m := New(currentSession(t, c), "/data")
+		_, err := m.Create().ForPath(t.Context(), m.Path, []byte{})
+		require.NoError(t, err)
+		for _, data := range []string{"first", "second"} {
+			write := m.Write(c.TransactionOp().SetData().ForPath("/data", []byte(data)))
+			_, err := c.Transaction(t.Context(), write...)
+			require.Equal(t, Done, m.OutcomeOf(err, false))
+			require.NoError(t, s.Set("/data", []byte("another's")))
+			_, err = c.Transaction(t.Context(), write...)
+			require.Error(t, err)
+			require.Equal(t, Done, m.OutcomeOf(err, true))
+			require.Equal(t, "another's", string(s.Tree()["/data"].Data))
+			m.Written()
+		}
+		m.Forget()
+		recipetest.Clean(t, s, "/data")
+
+		m.Forbidden = true
+		_, err = c.Transaction(t.Context(), m.Write(c.TransactionOp().SetData().ForPath("/data", []byte("without")))...)
+		require.NoError(t, err)
+	})
+}
+
+// A mark serves its session, until its versions are used up. Forget sends a delete only for a mark that may exist.
+func TestAMarkServesItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := recipetest.Client(t, s)
+		first := currentSession(t, c)
+		var none *Mark
+		assert.False(t, none.Serves(first))
+		m := New(first, "/")
+		m.lastVersion = 1<<30 - 1
+		assert.True(t, m.Serves(first))
+		m.Written()
+		assert.False(t, m.Serves(first))
+
+		synctest.Wait()
+		s.ResetCounts()
+		none.Forget()
+		m.Forget()
+		recipetest.Counts(t, s, "no mark was created", map[string]int{})
+		m.Create()
+		m.Forget()
+		recipetest.Counts(t, s, "the outcome of the create is unknown", map[string]int{"delete": 1})
+
+		s.Expire(first.ID())
+		<-first.Context().Done()
+		next := currentSession(t, c)
+		m = New(first, "/")
+		assert.False(t, m.Serves(next))
+		m.Create()
+		synctest.Wait()
+		s.ResetCounts()
+		m.Forget()
+		recipetest.Counts(t, s, "the mark is gone with its session", map[string]int{})
+	})
+}
+
+// NotExecuted keeps what err is, but for an unknown outcome: the write was not sent, so it can be sent again.
+func TestNotExecuted(t *testing.T) {
+	lost := fmt.Errorf("read: %w", framework.ErrConnectionLoss)
+	require.ErrorIs(t, lost, framework.ErrOutcomeUnknown)
+	err := NotExecuted(lost)
+	for target, want := range map[error]bool{
+		framework.ErrOutcomeUnknown: false, framework.ErrConnectionLoss: false, framework.ErrOperationTimeout: false,
+		framework.ErrNotConnected: true, framework.ErrNoAuth: false,
+	} {
+		assert.Equal(t, want, errors.Is(err, target), "%v", target)
+	}
+	assert.ErrorContains(t, err, lost.Error())
+	assert.Equal(t, framework.ErrNoAuth, NotExecuted(framework.ErrNoAuth))
 }
