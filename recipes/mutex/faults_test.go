@@ -36,8 +36,10 @@ func TestCancelAtRandomMoments(t *testing.T) {
 func TestForeignChildrenDoNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path+"/0", nil))
-		require.NoError(t, s.Create(path+"/zzz", nil))
+		// All but the first sort behind the numbers of contenders.
+		for _, name := range []string{"0", "zzz", "größe", "ffffffffffffffffffffffffffffffff__lock__0000000000"} {
+			require.NoError(t, s.Create(path+"/"+name, nil))
+		}
 		var log recipetest.Log
 		c := newClient(t, s, framework.WithLogger(log.Logger()))
 		m := mutex.New(c, path)
