@@ -3,7 +3,6 @@ package rwlock_test
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,41 +47,6 @@ func TestReadersLoseTheirSession(t *testing.T) {
 		done(t, reading)
 		clean(t, s)
 	})
-}
-
-// All contexts end before a writer can have the lock, whatever keeps the client from the server.
-func TestReadersEndBeforeAWriter(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	for range 30 {
-		synctest.Test(t, func(t *testing.T) {
-			s := zktest.RunT(t)
-			a := newClient(t, s)
-			r := rwlock.NewReaders(a, path, rwlock.WithJoins(100, time.Hour))
-			all := []*rwlock.Reading{}
-			for range 10 {
-				all = append(all, read(t, background, r))
-			}
-			writer := waiting(t, background, rwlock.New(newClient(t, s), path).WriteLock())
-			time.Sleep(recipetest.Below(random, 5*time.Second))
-			s.BlackHole(session(t, a), []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)])
-			blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
-			lost := make(chan time.Time, 100)
-			for _, reading := range all {
-				context.AfterFunc(reading.Context(), func() { lost <- time.Now() })
-			}
-			granted := writer.End()
-			for range all {
-				require.True(t, (<-lost).Before(granted.At))
-			}
-			blind.Remove()
-			release(t, granted.OK())
-			for _, reading := range all {
-				require.ErrorIs(t, reading.Release(background), rwlock.ErrSessionLost)
-			}
-			time.Sleep(20 * time.Second)
-			clean(t, s)
-		})
-	}
 }
 
 func TestReadersLoseTheirNode(t *testing.T) {
@@ -138,34 +102,6 @@ func TestReadersWithoutAConnection(t *testing.T) {
 		require.ErrorIs(t, other.Release(background), rwlock.ErrSuspended)
 		time.Sleep(time.Second)
 		clean(t, s)
-	})
-}
-
-// The connection goes at the very moment of the grant: that is no error for those who wait, and no hold that is
-// over at once without its context saying so.
-func TestReadersSuspendedAtTheMomentOfTheGrant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		require.NoError(t, s.Create(path, nil))
-		r := rwlock.NewReaders(c, path, rwlock.WithLossPolicy(framework.SuspendedIsLoss))
-		random := rand.New(rand.NewPCG(1, 1))
-		for range 300 {
-			calls := []*reading{beginReading(t, background, r), beginReading(t, background, r)}
-			for range random.IntN(60) {
-				runtime.Gosched()
-			}
-			s.Cut(session(t, c))
-			for _, call := range calls {
-				reading := call.End().OK()
-				if err := reading.Release(background); err != nil {
-					require.ErrorIs(t, err, rwlock.ErrSuspended)
-					require.ErrorIs(t, context.Cause(reading.Context()), rwlock.ErrSuspended)
-				}
-			}
-			time.Sleep(5 * time.Second)
-			clean(t, s)
-		}
 	})
 }
 
@@ -259,16 +195,6 @@ func TestReadersCancelledAtRandomMoments(t *testing.T) {
 				return reading.Release, nil
 			}
 		}, []string{path}, rwlock.ErrNotAcquired)
-	})
-}
-
-func TestReadersWhileTheServerHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		r := rwlock.NewReaders(newClient(t, s), path)
-		get := func(ctx context.Context) error { _, err := r.Acquire(ctx); return err }
-		try := func(ctx context.Context) error { _, err := r.TryAcquire(ctx); return err }
-		recipetest.CancelWhileTheServerHangs(t, s, []string{path}, get, try, get)
 	})
 }
 
