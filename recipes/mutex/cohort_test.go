@@ -2,7 +2,6 @@ package mutex_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -286,39 +285,6 @@ func TestCohortCallersGiveUp(t *testing.T) {
 		clean(t, s, path)
 		recipetest.Tidy(t, c)
 	})
-}
-
-func TestCohortCancelledAtRandomMoments(t *testing.T) {
-	for name, opts := range map[string][]mutex.Option{
-		"turns": {mutex.WithTurns(3, 10*time.Millisecond)},
-		"kept":  {mutex.WithTurns(3, 10*time.Millisecond), mutex.WithKept(100 * time.Millisecond)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := zktest.RunT(t)
-				cohorts := map[*framework.Client]*mutex.Cohort{}
-				recipetest.CancelAtRandomMoments(t, s, 20, 25*time.Millisecond, func(
-					c *framework.Client,
-				) recipetest.Take {
-					if cohorts[c] == nil {
-						cohorts[c] = mutex.NewCohort(c, path, opts...)
-					}
-					m := cohorts[c]
-					return func(ctx context.Context, r *rand.Rand) (func(context.Context) error, error) {
-						get := m.Acquire
-						if r.IntN(4) == 0 {
-							get = m.TryAcquire
-						}
-						turn, err := get(ctx)
-						if err != nil {
-							return nil, err
-						}
-						return turn.Release, nil
-					}
-				}, []string{path}, mutex.ErrNotAcquired)
-			})
-		})
-	}
 }
 
 func TestCohortTry(t *testing.T) {

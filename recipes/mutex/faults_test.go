@@ -3,7 +3,6 @@ package mutex_test
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,21 +16,6 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
-
-// In 1,000 acquires that are cancelled at random moments, some while the lock changes hands, nothing is left
-// and nobody is stuck.
-func TestCancelAtRandomMoments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		recipetest.CancelAtRandomMoments(t, s, 20, 40*time.Millisecond, func(c *framework.Client) recipetest.Take {
-			m := mutex.New(c, path)
-			return func(ctx context.Context, _ *rand.Rand) (func(context.Context) error, error) {
-				lock, err := m.Acquire(ctx)
-				return lock.Release, err
-			}
-		}, []string{path})
-	})
-}
 
 func TestForeignChildrenDoNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,22 +19,6 @@ import (
 
 func sides(rw *rwlock.RWLock) []*rwlock.Side { return []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} }
 
-// Acquires that are cancelled at random moments, some while the lock changes hands: nothing is left and
-// nobody is stuck.
-func TestCancelAtRandomMoments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path, nil))
-		recipetest.CancelAtRandomMoments(t, s, 16, 40*time.Millisecond, func(c *framework.Client) recipetest.Take {
-			rw := rwlock.New(c, path)
-			return func(ctx context.Context, random *rand.Rand) (func(context.Context) error, error) {
-				lock, err := sides(rw)[random.IntN(2)].Acquire(ctx)
-				return lock.Release, err
-			}
-		}, []string{path})
-	})
-}
-
 // While the server hangs, a downgrade returns when its context ends, and a read of the line.
 func TestCancelWhileTheServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package rwlock_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,37 +163,6 @@ func TestReadersGiveUp(t *testing.T) {
 		done(t, next.OK())
 		clean(t, s)
 		recipetest.Tidy(t, c)
-	})
-}
-
-func TestReadersCancelledAtRandomMoments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		shared := map[*framework.Client]*rwlock.Readers{}
-		recipetest.CancelAtRandomMoments(t, s, 20, 16*time.Millisecond, func(c *framework.Client) recipetest.Take {
-			if shared[c] == nil {
-				shared[c] = rwlock.NewReaders(c, path, rwlock.WithJoins(3, 10*time.Millisecond))
-			}
-			r, w := shared[c], rwlock.New(c, path).WriteLock()
-			return func(ctx context.Context, random *rand.Rand) (func(context.Context) error, error) {
-				if random.IntN(3) == 0 {
-					lock, err := w.Acquire(ctx)
-					if err != nil {
-						return nil, err
-					}
-					return lock.Release, nil
-				}
-				get := r.Acquire
-				if random.IntN(4) == 0 {
-					get = r.TryAcquire
-				}
-				reading, err := get(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return reading.Release, nil
-			}
-		}, []string{path}, rwlock.ErrNotAcquired)
 	})
 }
 

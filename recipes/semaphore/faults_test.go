@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,25 +17,6 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
-
-// In 1,000 acquires that are cancelled at random moments, some while leases change hands, nothing is left and
-// nobody is stuck.
-func TestCancelAtRandomMoments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		recipetest.CancelAtRandomMoments(t, s, 20, 80*time.Millisecond, func(c *framework.Client) recipetest.Take {
-			sem := semaphore.New(c, path, 3)
-			return func(ctx context.Context, random *rand.Rand) (func(context.Context) error, error) {
-				acquire := sem.Acquire
-				if random.IntN(5) == 0 {
-					acquire = sem.TryAcquire
-				}
-				lease, err := acquire(ctx, 1+random.IntN(3))
-				return lease.Release, err
-			}
-		}, []string{locks, leases}, semaphore.ErrNotAcquired)
-	})
-}
 
 // While the server hangs, a read of the line returns when its context ends.
 func TestCancelWhileTheServerHangs(t *testing.T) {
