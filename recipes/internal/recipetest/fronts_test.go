@@ -412,11 +412,11 @@ func TestAFrontIsRevoked(t *testing.T) {
 		lock := f.rival.waiting(t, other)
 		require.False(t, asked(all[0]))
 		require.NoError(t, mutex.Revoke(background, other, pathOf(all[0])))
-		behind := acquire.begin(t, background).Waits()
 		for _, held := range all {
 			require.True(t, asked(held))
 			require.True(t, held.Valid(), "the holder decides when")
 		}
+		behind := acquire.begin(t, background).Waits()
 		for _, held := range all {
 			lock.Waits()
 			release(t, held)
