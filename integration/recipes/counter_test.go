@@ -3,20 +3,14 @@ package recipes
 import (
 	"context"
 	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
-	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/recipes/counter"
-	"github.com/go-curator/curator/retry"
 )
 
 // Either language makes the number, reads it, and goes on with it.
@@ -142,63 +136,4 @@ func TestSharedValue(t *testing.T) {
 	require.NoError(t, theirs.Set(ctx, "at last"))
 	require.Equal(t, "ours", kit.Receive(t, "our value", heard))
 	require.Equal(t, "at last", kit.Receive(t, "Java's last", heard))
-}
-
-// Go and Java add to one number at the same time, with and without the lock, while the connections of ours are
-// cut all the time: the sum is exact.
-func TestAddersOfBothLanguages(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "counter", kit.Mixed)
-	const path, lock, java, golang, adders, each = "/sums/all", "/sums/lock", 2, 3, 4, 60
-	w := newWorld(t)
-	ctx := long(t)
-	cable := proxy.New(t, w.node.ConnectString())
-	var running sync.WaitGroup
-	var progress atomic.Int64
-	for i := range java {
-		var lockPath []string
-		if i == 0 {
-			lockPath = []string{lock}
-		}
-		theirs, err := w.peer.Long(ctx, "long "+strconv.Itoa(i), path, lockPath...)
-		require.NoError(t, err)
-		running.Go(func() {
-			_, err := theirs.Add(ctx, 1, adders*each)
-			assert.NoError(t, err)
-		})
-	}
-	for i := range golang {
-		client, _ := kit.Connected(t, cable.Addr(), framework.WithSessionTimeout(10*time.Second),
-			framework.WithRetry(retry.ExponentialBackoff{Base: 5 * time.Millisecond, Retries: 100}))
-		var opts []counter.Option
-		if i == 0 {
-			opts = append(opts, counter.WithLock(lock))
-		}
-		ours := counter.NewLong(client, path, opts...)
-		for range adders {
-			running.Go(func() {
-				last := int64(0)
-				for range each {
-					sum, err := ours.Add(ctx, 1)
-					if !assert.NoError(t, err) {
-						return
-					}
-					assert.Greater(t, sum, last)
-					last = sum
-					progress.Add(1)
-				}
-			})
-		}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		running.Wait()
-	}()
-	cuts := cutWhile(cable, done, &progress)
-	seen, err := counter.NewLong(w.client, path).Get(ctx)
-	require.NoError(t, err)
-	assert.EqualValues(t, (java+golang)*adders*each, seen.N)
-	kit.Figure(t, "%d additions by Go and Java to one number, under %d cuts of Go's connections: the sum is exact",
-		seen.N, cuts)
 }

@@ -1,3 +1,3 @@
 // Package recipes tests each recipe together with its counterpart in Curator for Java at the same nodes of a real
-// server. Of the mutex it also compares the nodes byte for byte and counts the requests of both.
+// server: what zktest and the stories under faults (package stories) cannot show.
 package recipes

@@ -4,7 +4,6 @@ import (
 	"context"
 	"regexp"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -117,39 +116,4 @@ func (w *world) gone(t *testing.T, path string) {
 		stat, err := w.client.CheckExists().ForPath(ctx, path)
 		return assert.NoError(t, err) && stat == nil
 	})
-}
-
-// span is a time for which somebody certainly had something.
-type span struct {
-	who      string
-	weight   int
-	from, to time.Time
-}
-
-// diary takes down who had what when.
-type diary struct {
-	mu    sync.Mutex
-	spans []span
-}
-
-func (d *diary) add(s span) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.spans = append(d.spans, s)
-}
-
-// most is the largest sum of weights at any moment.
-func (d *diary) most() (sum int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, moment := range d.spans { // a maximum is reached at the beginning of one of them
-		here := 0
-		for _, s := range d.spans {
-			if !s.from.After(moment.from) && s.to.After(moment.from) {
-				here += s.weight
-			}
-		}
-		sum = max(sum, here)
-	}
-	return sum
 }

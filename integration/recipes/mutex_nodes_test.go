@@ -142,7 +142,10 @@ func TestNodesAreThoseOfJava(t *testing.T) {
 	held, err := mutex.New(client, "/go/locks/deep/orders").Acquire(ctx)
 	require.NoError(t, err)
 	waiting, leave := context.WithCancel(ctx)
-	waiter := (&contender{t: t, client: client}).queue(waiting, "/go/locks/deep/orders")
+	queued := make(chan struct{}, 10)
+	next := mutex.New(client, "/go/locks/deep/orders", mutex.OnWait(func(mutex.Position) { queued <- struct{}{} }))
+	waiter := kit.Call(t, waiting, next.Acquire)
+	kit.Receive(t, "the place in line", queued)
 	goTree := dump(t, observer, "/go", "/go")
 
 	assert.Equal(t, javaTree, goTree)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -147,92 +146,4 @@ func TestTurnsWithJava(t *testing.T) {
 	}
 	kit.Figure(t, "%d turns of %d parties, Go and Java, in %v, never two at once", len(turns), len(parties),
 		turns[len(turns)-1].to.Sub(turns[0].from).Round(time.Millisecond))
-}
-
-// Children that belong to no lock disturb nobody here, and Java as documented. go-zookeeper's own lock stands
-// in the same line.
-func TestForeignChildren(t *testing.T) {
-	t.Parallel()
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
-	ctx := kit.Context(t)
-	const path = "/foreign"
-	client, _ := kit.Connected(t, node.ConnectString())
-	_, lock := javaLock(t, node.ConnectString(), path, 4*time.Second)
-	create := func(name string) {
-		_, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path+"/"+name, nil)
-		require.NoError(t, err)
-	}
-	m := mutex.New(client, path)
-	both := func() {
-		ours, err := m.Acquire(ctx)
-		require.NoError(t, err)
-		granted := lock.GoAcquire(javapeer.Forever)
-		kit.Soon(t, "Java is in line", func() bool {
-			line, err := m.Participants(ctx)
-			return assert.NoError(t, err) && len(line) == 2
-		})
-		require.NoError(t, ours.Release(ctx))
-		_, err = granted(ctx)
-		require.NoError(t, err)
-		_, err = m.TryAcquire(ctx)
-		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		require.NoError(t, lock.Release(ctx))
-	}
-	// A name that sorts after the numbers is behind all waiters. (The nodes of kazoo begin with a random digit
-	// and would do as "0" does below.)
-	for _, name := range []string{"config", "zookeeper", "ffffffffffffffffffffffffffffffff__lock__0000000000",
-		"größe"} {
-		create(name)
-	}
-	both()
-
-	// What sorts in front of them keeps Java waiting for as long as it exists.
-	create("0")
-	ours, err := m.TryAcquire(ctx)
-	require.NoError(t, err)
-	require.NoError(t, ours.Release(ctx))
-	_, err = lock.Acquire(ctx, 300*time.Millisecond)
-	require.ErrorIs(t, err, javapeer.ErrTimeout)
-	granted := lock.GoAcquire(javapeer.Forever)
-	kit.Soon(t, "Java is in line", func() bool {
-		line, err := m.Participants(ctx)
-		return assert.NoError(t, err) && len(line) == 1
-	})
-	require.NoError(t, client.Delete().ForPath(ctx, path+"/0"))
-	_, err = granted(ctx)
-	require.NoError(t, err)
-
-	require.NoError(t, lock.Release(ctx))
-	names, err := client.GetChildren().ForPath(ctx, path)
-	require.NoError(t, err)
-	assert.Len(t, names, 4, "the foreign ones stay")
-}
-
-// go-zookeeper's own lock stands in the same line: it waits behind Java, and we behind it.
-func TestLockOfGoZookeeper(t *testing.T) {
-	t.Parallel()
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
-	ctx := kit.Context(t)
-	const path = "/mixed"
-	client, _ := kit.Connected(t, node.ConnectString())
-	_, lock := javaLock(t, node.ConnectString(), path, 4*time.Second)
-	m := mutex.New(client, path)
-	_, err := lock.Acquire(ctx, javapeer.Forever)
-	require.NoError(t, err)
-	theirs := zk.NewLock(client.Conn(), path, zk.WorldACL(zk.PermAll)) // on the same session
-	locked := make(chan error, 1)
-	go func() { locked <- theirs.Lock() }() // ends with the client
-	kit.Soon(t, "go-zookeeper is in line", func() bool {
-		line, err := m.Participants(ctx)
-		return assert.NoError(t, err) && len(line) == 2
-	})
-	next := (&contender{t: t, client: client}).queue(ctx, path)
-	require.NoError(t, lock.Release(ctx))
-	require.NoError(t, kit.Receive(t, "go-zookeeper's turn", locked))
-	_, err = m.TryAcquire(ctx)
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
-	_, err = lock.Acquire(ctx, 0)
-	require.ErrorIs(t, err, javapeer.ErrTimeout)
-	require.NoError(t, theirs.Unlock())
-	require.NoError(t, kit.Receive(t, "our turn", next).Release(ctx))
 }

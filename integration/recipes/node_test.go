@@ -1,9 +1,8 @@
 package recipes
 
 import (
-	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
-	"github.com/go-curator/curator/recipes/group"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -73,22 +71,33 @@ func TestNodesOfKeepers(t *testing.T) {
 		w.gone(t, dirs[0])
 		w.gone(t, dirs[1])
 	}
+
+	const ttl = 3 * time.Second
+	theirs, err := w.peer.TTLNode(ctx, "ttl", "/ttl/java/n", ttl, "data")
+	require.NoError(t, err)
+	ours := keep(t, w.client, "/ttl/golang/n", "data", node.WithTTL(ttl))
+	kit.Soon(t, "the same nodes", func() bool {
+		a, b := w.nodes(t, "/ttl/java"), w.nodes(t, "/ttl/golang")
+		return len(a) == 3 && slices.Equal(a, b)
+	})
+	require.NoError(t, theirs.Close(ctx))
+	require.NoError(t, ours.Close(ctx))
+	w.gone(t, "/ttl")
 }
 
-// Ours waits for Java's node to go, and Java's is there when ours has gone: also when a process is killed.
+// Ours waits for Java's node to go, and Java's is there when ours has gone.
 func TestKeepersOfOnePath(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "persistent node", kit.Mixed)
 	const path = "/registrations/one"
 	w := newWorld(t)
 	ctx := kit.Context(t)
-	killed := w.java(t, 6*time.Second)
-	_, err := killed.Node(ctx, "n", path, "EPHEMERAL", false, "killed")
+	first, err := w.peer.Node(ctx, "first", path, "EPHEMERAL", false, "first")
 	require.NoError(t, err)
 	ours, err := node.NewKeeper(w.client, path, []byte("ours"))
 	require.NoError(t, err)
 	kit.Soon(t, "another's node is seen", func() bool { return ours.Status().Other })
-	killed.Kill()
+	require.NoError(t, first.Close(ctx))
 	require.NoError(t, ours.WaitCreated(ctx))
 	session, err := w.client.Session(ctx)
 	require.NoError(t, err)
@@ -120,113 +129,5 @@ func TestKeepersOfOnePath(t *testing.T) {
 	require.NoError(t, theirs.Close(ctx))
 	kit.Soon(t, "whoever was closed, it is there", func() bool { return owner() == session.ID() })
 	require.NoError(t, over.Close(ctx))
-	w.gone(t, path)
-}
-
-// The container and the child of both languages, and what is left of them when nobody writes any more.
-func TestTTLNodes(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "persistent node", kit.GoToJava, kit.JavaToGo)
-	const ttl = 3 * time.Second
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	theirs, err := w.peer.TTLNode(ctx, "ttl", "/ttl/java/n", ttl, "data")
-	require.NoError(t, err)
-	ours := keep(t, w.client, "/ttl/golang/n", "data", node.WithTTL(ttl))
-	kit.Soon(t, "the same nodes", func() bool {
-		a, b := w.nodes(t, "/ttl/java"), w.nodes(t, "/ttl/golang")
-		return len(a) == 3 && strings.Join(a, "\n") == strings.Join(b, "\n")
-	})
-	time.Sleep(3 * ttl)
-	w.count(t, "/ttl/java/n", 1)
-	w.count(t, "/ttl/golang/n", 1)
-	require.NoError(t, theirs.Close(ctx))
-	require.NoError(t, ours.Close(ctx))
-	w.gone(t, "/ttl")
-}
-
-// Members of both languages see each other come, change and go.
-func TestGroupOfBothLanguages(t *testing.T) {
-	kit.Needs(t, kit.PersistentWatches)
-	t.Parallel()
-	kit.Interop(t, "group", kit.GoToJava, kit.JavaToGo, kit.Mixed)
-	const path = "/members"
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	ours, err := group.Join(w.client, path, "go", []byte("1"))
-	require.NoError(t, err)
-	require.NoError(t, ours.Joined(ctx))
-	theirs, err := w.peer.Member(ctx, "m", path, "java", "1")
-	require.NoError(t, err)
-	heard := make(chan string, 100)
-	following, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		for event, err := range ours.Follow(following) {
-			if err == nil {
-				heard <- event.String()
-			}
-		}
-	}()
-	_, err = ours.WaitFor(ctx, 2)
-	require.NoError(t, err)
-	seen := map[string]bool{}
-	for !seen["java joined"] || !seen["go joined"] {
-		seen[kit.Receive(t, "both", heard)] = true
-	}
-	sees := func(want string) {
-		t.Helper()
-		kit.Soon(t, "Java sees "+want, func() bool {
-			all, err := theirs.All(ctx)
-			return assert.NoError(t, err) && all == want
-		})
-	}
-	until := func(want string) {
-		t.Helper()
-		for kit.Receive(t, want, heard) != want {
-		}
-	}
-	sees("go=1 java=1")
-	require.NoError(t, ours.SetData(ctx, []byte("2")))
-	sees("go=2 java=1")
-	require.NoError(t, theirs.Set(ctx, "2"))
-	until("java changed")
-	members, current := ours.Members()
-	require.True(t, current)
-	require.Len(t, members, 2)
-	for _, m := range members {
-		require.Equal(t, "2", string(m.Data))
-	}
-
-	for _, id := range []string{"go", "java"} {
-		require.NoError(t, w.client.Delete().ForPath(ctx, path+"/"+id))
-		until(id + " left")
-		until(id + " joined")
-	}
-	sees("go=2 java=2")
-	require.NoError(t, theirs.Close(ctx))
-	until("java left")
-	require.NoError(t, ours.Leave(ctx))
-	w.gone(t, path)
-}
-
-// A claim keeps Java's create out, and Java's node a claim.
-func TestClaimBesideJava(t *testing.T) {
-	t.Parallel()
-	const path = "/claims/one"
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	claim, err := node.TryClaim(ctx, w.client, path, []byte("ours"))
-	require.NoError(t, err)
-	require.NoError(t, claim.Release(ctx))
-	theirs, err := w.peer.Node(ctx, "n", path, "EPHEMERAL", false, "theirs")
-	require.NoError(t, err)
-	_, err = node.TryClaim(ctx, w.client, path, nil)
-	require.ErrorIs(t, err, node.ErrNotAcquired)
-	require.NoError(t, theirs.Close(ctx))
-	next, err := node.TryClaim(ctx, w.client, path, nil)
-	require.NoError(t, err)
-	require.Greater(t, next.FencingToken(), claim.FencingToken())
-	require.NoError(t, next.Release(ctx))
 	w.gone(t, path)
 }

@@ -2,23 +2,18 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/javapeer"
-	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/recipes/queue"
-	"github.com/go-curator/curator/retry"
 )
 
 // consumed is what a Go consumer has consumed, in order.
@@ -170,115 +165,5 @@ func TestQueue(t *testing.T) {
 		}
 		_, err := w.peer.SimplePoll(ctx, path)
 		require.ErrorIs(t, err, javapeer.ErrTimeout)
-	}
-}
-
-// Producers and consumers of both languages share a queue, while the connections of ours are cut: every item
-// is consumed, and without the end of a session none twice.
-func TestQueueOfBothLanguages(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "queue", kit.Mixed)
-	const producers, consumers, each = 3, 2, 50
-	for _, lock := range []string{"", "/shared/locks"} {
-		t.Run(fmt.Sprintf("lock path %q", lock), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			ctx := long(t)
-			const path = "/shared/queue"
-			cable := proxy.New(t, w.node.ConnectString())
-			policy := framework.WithRetry(retry.ExponentialBackoff{Base: 5 * time.Millisecond, Retries: 100})
-			var opts []queue.Option
-			var lockPath []string
-			if lock != "" {
-				opts, lockPath = []queue.Option{queue.WithLockPath(lock)}, []string{lock}
-			}
-			var progress atomic.Int64
-			var mu sync.Mutex
-			got := map[string]int{}
-			consuming, stop := context.WithCancel(ctx)
-			defer stop()
-			var running sync.WaitGroup
-			var theirs []*javapeer.Queue
-			for i := range consumers {
-				consumer, err := w.peer.QueueConsumer(ctx, fmt.Sprint("consumer ", i), "fifo", path, lockPath...)
-				require.NoError(t, err)
-				theirs = append(theirs, consumer)
-				client, _ := kit.Connected(t, cable.Addr(), framework.WithSessionTimeout(10*time.Second), policy)
-				ours := queue.New(client, path, append(opts, queue.OnFailure(func(err *queue.ItemError) queue.Fate {
-					if consuming.Err() == nil { // at the end it may be on its way to one that Java has taken
-						t.Error(err)
-					}
-					return queue.Requeue
-				}))...)
-				running.Go(func() {
-					err := ours.Consume(consuming, func(_ context.Context, item []byte) error {
-						progress.Add(1)
-						mu.Lock()
-						defer mu.Unlock()
-						got[string(item)]++
-						return nil
-					})
-					assert.ErrorIs(t, err, context.Canceled)
-				})
-			}
-			var producing sync.WaitGroup
-			for i := range producers {
-				client, _ := kit.Connected(t, cable.Addr(), framework.WithSessionTimeout(10*time.Second), policy)
-				ours := queue.New(client, path)
-				producing.Go(func() {
-					for n := range each {
-						if !assert.NoError(t, ours.Put(ctx, fmt.Appendf(nil, "go %d %d", i, n))) {
-							return
-						}
-						progress.Add(1)
-					}
-				})
-				producing.Go(func() {
-					assert.NoError(t, theirs[i%consumers].PutNumbered(ctx, fmt.Sprintf("java %d ", i), each))
-				})
-			}
-			// all is what was consumed by both.
-			all := func() map[string]int {
-				mu.Lock()
-				defer mu.Unlock()
-				sum := map[string]int{}
-				for item, n := range got {
-					sum[item] += n
-				}
-				for _, consumer := range theirs {
-					for _, item := range consumer.Items() {
-						sum[item]++
-					}
-				}
-				return sum
-			}
-			const want = 2 * producers * each
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				producing.Wait()
-				for len(all()) < want && ctx.Err() == nil {
-					time.Sleep(20 * time.Millisecond)
-				}
-			}()
-			cuts := cutWhile(cable, done, &progress)
-			if ctx.Err() != nil {
-				t.Error(errors.Join(ctx.Err(), fmt.Errorf("%d of %d items", len(all()), want)))
-			}
-			stop()
-			running.Wait()
-			for _, consumer := range theirs {
-				require.NoError(t, consumer.Close(ctx))
-			}
-			sum := all()
-			assert.Len(t, sum, want)
-			for item, n := range sum {
-				assert.Equal(t, 1, n, item)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			kit.Figure(t, "lock path %q: %d items of Go's and Java's producers, %d of them consumed by Go, under %d cuts "+
-				"of Go's connections: each was consumed once", lock, len(sum), len(got), cuts)
-		})
 	}
 }

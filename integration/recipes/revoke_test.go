@@ -10,7 +10,6 @@ import (
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/javapeer"
 	"github.com/go-curator/curator/recipes/mutex"
-	"github.com/go-curator/curator/recipes/rwlock"
 )
 
 // A revocable holder in either language hears that the other wants the lock, and gives it up.
@@ -61,62 +60,4 @@ func TestRevocation(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, theirs.Release(ctx))
 	w.gone(t, "/revoke")
-}
-
-// As before with the sides of a read-write lock: readers of either language are asked to go by a writer of
-// the other one.
-func TestReadWriteRevocation(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "revocation", kit.GoToJava, kit.JavaToGo)
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	const path = "/revoke-rw/lock"
-	ours := rwlock.New(w.client, path, rwlock.WithRevocation())
-	theirRead, theirWrite, err := w.peer.ReadWrite(ctx, "rw", path)
-	require.NoError(t, err)
-	require.NoError(t, theirRead.MakeRevocable(ctx))
-	require.NoError(t, theirWrite.MakeRevocable(ctx))
-
-	// A reader of each; a writer of ours asks both.
-	_, err = theirRead.Acquire(ctx, javapeer.Forever)
-	require.NoError(t, err)
-	reader, err := ours.ReadLock().Acquire(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, []string{` persistent ""`, `/_c_GUID-__READ__0000000000 ephemeral ""`,
-		`/_c_GUID-__READ__0000000001 ephemeral ""`}, w.nodes(t, path))
-	writing := kit.Call(t, kit.Context(t), ours.WriteLock().Acquire)
-	w.count(t, path, 3)
-	holders, err := ours.Holders(ctx)
-	require.NoError(t, err)
-	require.Len(t, holders, 2)
-	require.NoError(t, rwlock.Revoke(ctx, w.client, holders[0].Path))
-	require.NoError(t, theirRead.AwaitRevoked(ctx))
-	select {
-	case <-reader.Revoked():
-		require.Fail(t, "revoked before anybody has asked")
-	default:
-	}
-	require.NoError(t, w.peer.Revoke(ctx, holders[1].Path))
-	kit.Closed(t, "Revoked", reader.Revoked())
-	assert.Empty(t, writing, "the locks stay with the holders until they are released")
-	require.NoError(t, theirRead.Release(ctx))
-	require.NoError(t, reader.Release(ctx))
-
-	// Our writer is asked by Java, and Java's by us.
-	writer := kit.Receive(t, "our write lock", writing)
-	granted := theirWrite.GoAcquire(javapeer.Forever)
-	w.count(t, path, 2)
-	require.NoError(t, w.peer.Revoke(ctx, writer.Path()))
-	kit.Closed(t, "Revoked", writer.Revoked())
-	assert.True(t, writer.Valid())
-	require.NoError(t, writer.Release(ctx))
-	_, err = granted(ctx)
-	require.NoError(t, err)
-	holders, err = ours.Holders(ctx)
-	require.NoError(t, err)
-	require.Len(t, holders, 1)
-	require.NoError(t, rwlock.Revoke(ctx, w.client, holders[0].Path))
-	require.NoError(t, theirWrite.AwaitRevoked(ctx))
-	require.NoError(t, theirWrite.Release(ctx))
-	w.gone(t, "/revoke-rw")
 }

@@ -3,9 +3,7 @@ package recipes
 import (
 	"context"
 	"strconv"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -93,6 +91,25 @@ func TestLeases(t *testing.T) {
 	require.NoError(t, kit.Receive(t, "our lease", goWaits)(ctx))
 	require.NoError(t, javaHas(ctx))
 
+	// The lock on a semaphore of one lease is the same in both.
+	kit.Interop(t, "semaphore mutex", kit.GoToJava, kit.JavaToGo)
+	const one = "/leases/one"
+	ourMutex := semaphore.NewMutex(w.client, one)
+	theirMutex, err := w.peer.SemaphoreMutex(ctx, "mutex", one)
+	require.NoError(t, err)
+	lock, err := ourMutex.Acquire(ctx)
+	require.NoError(t, err)
+	granted := theirMutex.GoAcquire(javapeer.Forever)
+	w.count(t, one+"/locks", 1)
+	require.NoError(t, lock.Release(ctx))
+	_, err = granted(ctx)
+	require.NoError(t, err)
+	waiting := kit.Call(t, kit.Context(t), ourMutex.Acquire)
+	w.count(t, one+"/locks", 1)
+	assert.Empty(t, waiting)
+	require.NoError(t, theirMutex.Release(ctx))
+	require.NoError(t, kit.Receive(t, "our lock", waiting).Release(ctx))
+
 	w.gone(t, "/leases")
 }
 
@@ -153,132 +170,35 @@ func TestSharedCount(t *testing.T) {
 	w.gone(t, "/shared")
 }
 
-// The lock on a semaphore of one lease: both languages take turns, never two at once.
-func TestSemaphoreMutex(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "semaphore mutex", kit.Mixed)
-	const rounds = 15
-	const path = "/semaphore-mutex/orders"
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	type party struct {
-		name    string
-		acquire func(ctx context.Context) (release, error)
-	}
-	var parties []party
-	for _, client := range []*framework.Client{w.client, w.golang(t)} {
-		m := semaphore.NewMutex(client, path)
-		name := strconv.Itoa(len(parties))
-		parties = append(parties, party{"go " + name, func(ctx context.Context) (release, error) {
-			lock, err := m.Acquire(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return lock.Release, nil
-		}})
-		lock, err := w.peer.SemaphoreMutex(ctx, "mutex "+name, path)
-		require.NoError(t, err)
-		parties = append(parties, party{"java " + name, func(ctx context.Context) (release, error) {
-			_, err := lock.Acquire(ctx, javapeer.Forever)
-			return lock.Release, err
-		}})
-	}
-	var turns diary
-	var running sync.WaitGroup
-	for _, p := range parties {
-		running.Go(func() {
-			for range rounds {
-				release, err := p.acquire(ctx)
-				if !assert.NoError(t, err, p.name) {
-					return
-				}
-				from := time.Now()
-				_, err = w.client.CheckExists().ForPath(ctx, path)
-				assert.NoError(t, err)
-				turns.add(span{p.name, 1, from, time.Now()})
-				if !assert.NoError(t, release(ctx), p.name) {
-					return
-				}
-			}
-		})
-	}
-	running.Wait()
-	assert.Len(t, turns.spans, rounds*len(parties))
-	assert.Equal(t, 1, turns.most())
-	w.gone(t, "/semaphore-mutex")
-}
-
-// Takers of several leases. Java takes them one by one, and stands in line with a part of them behind ours,
-// who waits for that very part: ours gives way. Then all at a time, again and again, in bounded time. Java's
-// part-takers are so few here that they cannot hold each other up: between two of them nobody can help.
-func TestSeveralLeases(t *testing.T) {
+// Java takes several leases one by one, and stands in line with a part of them behind ours, which waits for that very part:
+// ours steps back.
+func TestStepsBackForJava(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "semaphore", kit.Mixed)
-	const path, leases, rounds = "/several/leases", 4, 4
+	const path, leases = "/several/leases", 4
 	w := newWorld(t)
 	ctx := kit.Context(t)
-	java := func(name string) *borrower {
-		s, err := w.peer.Semaphore(ctx, name, path, leases)
-		require.NoError(t, err)
-		return javaBorrower(s, name)
-	}
-	t.Run("one part behind ours", func(t *testing.T) {
-		holder, ours, theirs := goBorrower(w.client, path, leases, "holder"),
-			goBorrower(w.golang(t), path, leases, "ours"), java("theirs")
-		one, err := holder.acquire(ctx, 1)
-		require.NoError(t, err)
-		others, err := holder.acquire(ctx, leases-1)
-		require.NoError(t, err)
-		javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
-			return theirs.acquire(ctx, 2)
-		})
-		w.count(t, path+"/leases", leases+1) // the first in line, with a node
-		goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
-			return ours.acquire(ctx, leases)
-		})
-		w.count(t, path+"/locks", 2)
-		require.NoError(t, one(ctx)) // Java has a part now and goes to the end of the line
-		require.NoError(t, others(ctx))
-		from := time.Now()
-		javaHas := kit.Receive(t, "Java's two leases", javaWaits)
-		kit.Figure(t, "a Java taker of two passed ours, who wants all, after %v",
-			time.Since(from).Round(time.Millisecond))
-		assert.Empty(t, goWaits)
-		require.NoError(t, javaHas(ctx))
-		require.NoError(t, kit.Receive(t, "our leases", goWaits)(ctx))
+	s, err := w.peer.Semaphore(ctx, "theirs", path, leases)
+	require.NoError(t, err)
+	holder, ours, theirs := goBorrower(w.client, path, leases, "holder"), goBorrower(w.golang(t), path, leases, "ours"),
+		javaBorrower(s, "theirs")
+	one, err := holder.acquire(ctx, 1)
+	require.NoError(t, err)
+	others, err := holder.acquire(ctx, leases-1)
+	require.NoError(t, err)
+	javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+		return theirs.acquire(ctx, 2)
 	})
-	type taker struct {
-		*borrower
-		n int
-	}
-	takers := []taker{{goBorrower(w.client, path, leases, "go 4"), 4},
-		{goBorrower(w.golang(t), path, leases, "go 3"), 3},
-		{goBorrower(w.client, path, leases, "go 1"), 1}, {java("java 3"), 3}, {java("java 2"), 2},
-		{java("java 1"), 1}}
-	var out diary
-	var running sync.WaitGroup
-	from := time.Now()
-	for _, b := range takers {
-		running.Go(func() {
-			for range rounds {
-				release, err := b.acquire(ctx, b.n)
-				if !assert.NoError(t, err, b.name) {
-					return
-				}
-				from := time.Now()
-				_, err = w.client.CheckExists().ForPath(ctx, path) // a round trip's time
-				assert.NoError(t, err)
-				out.add(span{b.name, b.n, from, time.Now()})
-				if !assert.NoError(t, release(ctx), b.name) {
-					return
-				}
-			}
-		})
-	}
-	running.Wait()
-	assert.Len(t, out.spans, rounds*len(takers), "everybody's turn came every time")
-	assert.LessOrEqual(t, out.most(), leases)
-	kit.Figure(t, "%d times one to four leases of four to Go and Java in %v: never more than %d out",
-		len(out.spans), time.Since(from).Round(time.Millisecond), out.most())
+	w.count(t, path+"/leases", leases+1) // the first in line, with a node
+	goWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
+		return ours.acquire(ctx, leases)
+	})
+	w.count(t, path+"/locks", 2)
+	require.NoError(t, one(ctx)) // Java has a part now and goes to the end of the line
+	require.NoError(t, others(ctx))
+	javaHas := kit.Receive(t, "Java's two leases", javaWaits)
+	assert.Empty(t, goWaits)
+	require.NoError(t, javaHas(ctx))
+	require.NoError(t, kit.Receive(t, "our leases", goWaits)(ctx))
 	w.gone(t, "/several")
 }

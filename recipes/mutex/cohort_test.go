@@ -2,8 +2,6 @@ package mutex_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -154,76 +152,6 @@ func TestCohortIsFair(t *testing.T) {
 	})
 }
 
-func TestCohortLosesItsSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		a := newClient(t, s)
-		m := mutex.NewCohort(a, path)
-		first := turnOf(t, m)
-		second, third := lining(t, m), lining(t, m)
-		other := waiting(t, background, mutex.New(newClient(t, s), path))
-		s.Expire(session(t, a))
-		<-first.Context().Done()
-		require.ErrorIs(t, context.Cause(first.Context()), mutex.ErrSessionLost)
-		require.ErrorIs(t, first.Lost(), mutex.ErrSessionLost)
-		lock := other.End().OK()
-		time.Sleep(time.Second)
-		second.Waits()
-		require.Len(t, nodesOf(t, s), 2, "they are in line again, with one node")
-		_, err := m.Acquire(first.Context())
-		require.ErrorIs(t, err, mutex.ErrSessionLost, "no re-entry into what is lost")
-		releaseReversed(t, lock)
-		next := second.OK()
-		require.ErrorIs(t, first.Release(background), mutex.ErrSessionLost)
-		require.True(t, next.Valid(), "the release of the former holder does not touch the next one")
-		third.Waits()
-		end(t, next)
-		end(t, third.OK())
-		clean(t, s, path)
-	})
-}
-
-func TestCohortLosesItsNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		m := mutex.NewCohort(newClient(t, s), path)
-		first := turnOf(t, m)
-		second := lining(t, m)
-		time.Sleep(time.Second) // the hold watches its node
-		require.NoError(t, s.Delete(first.Path()))
-		next := second.End().OK()
-		require.ErrorIs(t, context.Cause(first.Context()), mutex.ErrNodeDeleted)
-		require.NotEqual(t, first.Node(), next.Node())
-		require.ErrorIs(t, first.Release(background), mutex.ErrNodeDeleted)
-		end(t, next)
-		clean(t, s, path)
-	})
-}
-
-func TestCohortWithoutAConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		m := mutex.NewCohort(c, path, mutex.WithTurns(3, time.Minute))
-		first := turnOf(t, m)
-		second, third := lining(t, m), lining(t, m)
-		away := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
-		s.Cut(session(t, c))
-		time.Sleep(time.Second)
-		end(t, first)
-		next := second.OK() // the session is certain
-		time.Sleep(20 * time.Second)
-		<-next.Context().Done()
-		require.ErrorIs(t, context.Cause(next.Context()), mutex.ErrSessionLost)
-		require.ErrorIs(t, next.Release(background), mutex.ErrSessionLost)
-		third.Waits()
-		away.Remove()
-		end(t, third.End().OK())
-		time.Sleep(time.Second)
-		clean(t, s, path)
-	})
-}
-
 // A turn comes at the moment at which its caller gives up: it is given back.
 func TestCohortTurnComesAsItsCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -242,83 +170,6 @@ func TestCohortTurnComesAsItsCallerGivesUp(t *testing.T) {
 			clean(t, s, path)
 		}
 	})
-}
-
-// A caller that gives up leaves alone; when all have, the node goes.
-func TestCohortCallersGiveUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		lock := acquire(t, mutex.New(newClient(t, s), path))
-		c := newClient(t, s)
-		m := mutex.NewCohort(c, path)
-		ctx, cancel := context.WithCancel(background)
-		leaver := recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(ctx) }).Waits()
-		stays := lining(t, m)
-		line := nodesOf(t, s)
-		cancel()
-		require.ErrorIs(t, leaver.End().Err, context.Canceled)
-		require.Equal(t, line, nodesOf(t, s), "the place in line is that of the others, too")
-		releaseReversed(t, lock)
-		turn := stays.OK()
-
-		limited, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		_, err := m.Acquire(limited)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		end(t, turn)
-		clean(t, s, path)
-
-		lock = acquire(t, mutex.New(newClient(t, s), path))
-		ctx, cancel = context.WithCancel(background)
-		all := []*recipetest.Call[*mutex.Turn]{}
-		for range 3 {
-			all = append(all, recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(ctx) }).Waits())
-		}
-		require.Len(t, nodesOf(t, s), 2)
-		cancel()
-		for _, call := range all {
-			require.ErrorIs(t, call.End().Err, context.Canceled)
-		}
-		require.Len(t, nodesOf(t, s), 1)
-		next := lining(t, m)
-		releaseReversed(t, lock)
-		end(t, next.OK())
-		clean(t, s, path)
-		recipetest.Tidy(t, c)
-	})
-}
-
-func TestCohortCancelledAtRandomMoments(t *testing.T) {
-	for name, opts := range map[string][]mutex.Option{
-		"turns": {mutex.WithTurns(3, 10*time.Millisecond)},
-		"kept":  {mutex.WithTurns(3, 10*time.Millisecond), mutex.WithKept(100 * time.Millisecond)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := zktest.RunT(t)
-				cohorts := map[*framework.Client]*mutex.Cohort{}
-				recipetest.CancelAtRandomMoments(t, s, 20, 25*time.Millisecond, func(
-					c *framework.Client,
-				) recipetest.Take {
-					if cohorts[c] == nil {
-						cohorts[c] = mutex.NewCohort(c, path, opts...)
-					}
-					m := cohorts[c]
-					return func(ctx context.Context, r *rand.Rand) (func(context.Context) error, error) {
-						get := m.Acquire
-						if r.IntN(4) == 0 {
-							get = m.TryAcquire
-						}
-						turn, err := get(ctx)
-						if err != nil {
-							return nil, err
-						}
-						return turn.Release, nil
-					}
-				}, []string{path}, mutex.ErrNotAcquired)
-			})
-		})
-	}
 }
 
 func TestCohortTry(t *testing.T) {
@@ -359,40 +210,14 @@ func TestCohortTry(t *testing.T) {
 	})
 }
 
-func TestCohortReentry(t *testing.T) {
+// A Mutex has tokens, which turns do not have: neither enters what the other holds.
+func TestCohortEntersNoMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		m := mutex.NewCohort(c, path)
-		outer := turnOf(t, m)
-		next := lining(t, m)
-		s.ResetCounts()
-		derived, cancel := context.WithCancel(outer.Context())
-		defer cancel()
-		inner, err := m.Acquire(derived)
-		require.NoError(t, err)
-		third, err := mutex.NewCohort(c, path).TryAcquire(inner.Context())
-		require.NoError(t, err)
-		end(t, outer)
-		require.False(t, outer.Valid())
-		end(t, third)
-		require.True(t, inner.Valid())
-		require.NoError(t, inner.Context().Err())
-		next.Waits()
-		end(t, inner)
-		require.ErrorIs(t, context.Cause(derived), mutex.ErrReleased)
-		turn := next.OK()
-		require.Zero(t, sum(s.Counts()))
-
-		// A turn that has ended lets nobody in.
-		limited, cancel := context.WithTimeout(context.WithoutCancel(outer.Context()), time.Second)
-		defer cancel()
-		_, err = m.Acquire(limited)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NotErrorIs(t, err, mutex.ErrSelfWait)
-
-		// A Mutex has tokens, which turns do not have: neither enters what the other holds.
-		_, err = mutex.New(c, path).Acquire(turn.Context())
+		turn := turnOf(t, m)
+		_, err := mutex.New(c, path).Acquire(turn.Context())
 		require.ErrorIs(t, err, mutex.ErrSelfWait)
 		_, err = mutex.NewCohort(c, path, mutex.WithoutReentry()).Acquire(withTimeout(t, turn.Context()))
 		require.ErrorIs(t, err, mutex.ErrSelfWait)
@@ -414,70 +239,6 @@ func withTimeout(t *testing.T, ctx context.Context) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func TestCohortIsRevoked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		other := newClient(t, s)
-		m := mutex.NewCohort(newClient(t, s), path, mutex.WithRevocation(), mutex.WithKept(time.Hour))
-		turn := turnOf(t, m)
-		next := lining(t, m)
-		lock := waiting(t, background, mutex.New(other, path))
-		require.NoError(t, mutex.Revoke(background, other, turn.Path()))
-		require.True(t, recipetest.Closed(turn.Revoked()))
-		require.True(t, turn.Valid(), "the holder decides when")
-		end(t, turn)
-		held := lock.OK()
-		next.Waits()
-		releaseReversed(t, held)
-		turn = next.OK()
-		require.False(t, recipetest.Closed(turn.Revoked()), "another node")
-		end(t, turn)
-		require.Len(t, nodesOf(t, s), 1, "kept")
-		require.NoError(t, mutex.Revoke(background, other, turn.Path()))
-		clean(t, s, path)
-	})
-}
-
-// A hook that ends the goroutine it runs on costs those who wait an error, and no more.
-func TestHookThatEndsTheOwnerOfACohort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		var strikes atomic.Bool
-		strike := func() {
-			if strikes.CompareAndSwap(true, false) {
-				runtime.Goexit()
-			}
-		}
-		for where, hooks := range map[string]framework.Hooks{
-			"queue": {Queue: func(framework.Queue) { strike() }},
-			"hold": {Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
-				strike()
-				return ctx, nil
-			}},
-		} {
-			m := mutex.NewCohort(newClient(t, s, framework.WithHooks(hooks)), path)
-			strikes.Store(true)
-			_, err := m.Acquire(background)
-			require.ErrorContains(t, err, "did not return", where)
-			require.False(t, strikes.Load(), where)
-			end(t, turnOf(t, m))
-			clean(t, s, path)
-		}
-		// One that is told of the end of a hold: the node goes all the same, and the others have their turn.
-		m := mutex.NewCohort(newClient(t, s, framework.WithHooks(framework.Hooks{
-			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
-				return ctx, func(error) { strike() }
-			},
-		})), path, mutex.WithTurns(1, time.Hour))
-		turn := turnOf(t, m)
-		next := lining(t, m)
-		strikes.Store(true)
-		go func() { _ = turn.Release(background) }() // does not return
-		end(t, next.End().OK())
-		clean(t, s, path)
-	})
 }
 
 func TestCohortMistakes(t *testing.T) {

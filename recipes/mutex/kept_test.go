@@ -83,6 +83,21 @@ func TestKeptIsGivenUp(t *testing.T) {
 		end(t, after.End().OK())
 		time.Sleep(time.Hour + 10*trip)
 		clean(t, s, path)
+
+		// One that has come before the grant is in the first list, and there is no event.
+		lock = acquire(t, other)
+		first := lining(t, m)
+		time.Sleep(10 * trip)
+		waiter = waiting(t, background, other)
+		time.Sleep(10 * trip)
+		releaseReversed(t, lock)
+		turn = first.End().OK()
+		time.Sleep(10 * trip)
+		waiter.Waits()
+		began = time.Now()
+		turn.ReleaseInBackground()
+		releaseReversed(t, waiter.End().OK())
+		require.LessOrEqual(t, time.Since(began), 3*trip)
 	})
 }
 

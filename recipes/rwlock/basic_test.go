@@ -238,38 +238,6 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// One that joins the line between the look and the create is ahead, and the try leaves nothing.
-func TestTryAcquireBacksOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		a, b := newClient(t, s), newClient(t, s)
-		require.NoError(t, a.CreateContainers(background, path))
-		for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
-			hold := s.Inject(zktest.Fault{Session: session(t, b), Op: "create2", Action: zktest.Hold})
-			done := make(chan error, 1)
-			go func() {
-				rw := rwlock.New(b, path)
-				side := rw.ReadLock()
-				if kind == rwlock.Write {
-					side = rw.WriteLock()
-				}
-				_, err := side.TryAcquire(background)
-				done <- err
-			}()
-			<-hold.Struck()
-			lock := acquire(t, background, rwlock.New(a, path).WriteLock())
-			hold.Release()
-			hold.Remove()
-			require.ErrorIs(t, <-done, rwlock.ErrNotAcquired)
-			synctest.Wait()
-			children, err := s.Children(path)
-			require.NoError(t, err)
-			require.Equal(t, []string{lock.Node()}, children)
-			release(t, lock)
-		}
-	})
-}
-
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,67 +15,6 @@ import (
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
 )
-
-// A hook that ends the goroutine it runs on costs those who wait an error, and no more.
-func TestHookThatEndsWhatGetsTheNodeOfReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		var strikes atomic.Bool
-		strike := func() {
-			if strikes.CompareAndSwap(true, false) {
-				runtime.Goexit()
-			}
-		}
-		for where, hooks := range map[string]framework.Hooks{
-			"queue": {Queue: func(framework.Queue) { strike() }},
-			"hold": {Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
-				strike()
-				return ctx, nil
-			}},
-		} {
-			r := rwlock.NewReaders(newClient(t, s, framework.WithHooks(hooks)), path)
-			strikes.Store(true)
-			_, err := r.Acquire(background)
-			require.ErrorContains(t, err, "did not return", where)
-			require.False(t, strikes.Load(), where)
-			done(t, read(t, background, r))
-			clean(t, s)
-		}
-		// One that is told of the end of a hold: the node goes all the same.
-		r := rwlock.NewReaders(newClient(t, s, framework.WithHooks(framework.Hooks{
-			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
-				return ctx, func(error) { strike() }
-			},
-		})), path)
-		for _, last := range []func(*rwlock.Reading){
-			func(reading *rwlock.Reading) { _ = reading.Release(background) },
-			func(reading *rwlock.Reading) { reading.ReleaseInBackground() },
-		} {
-			reading := read(t, background, r)
-			strikes.Store(true)
-			go last(reading) // does not return
-			time.Sleep(time.Second)
-			clean(t, s)
-		}
-		// One that is told of the end of an Acquire: nobody has what was acquired.
-		r = rwlock.NewReaders(newClient(t, s, framework.WithHooks(framework.Hooks{
-			Queue: func(framework.Queue) {},
-			Acquire: func(ctx context.Context, _ framework.Acquisition) (context.Context, func(error)) {
-				return ctx, func(error) { strike() }
-			},
-		})), path)
-		reading := read(t, background, r)
-		strikes.Store(true)
-		go func() { _, _ = r.Acquire(background) }()
-		synctest.Wait()
-		done(t, reading)
-		clean(t, s)
-		strikes.Store(true)
-		go func() { _, _ = r.Acquire(background) }()
-		time.Sleep(time.Second)
-		clean(t, s)
-	})
-}
 
 // What happens at the very moment of the grant: those who wait give up, before or after it, or the hold is lost.
 func TestReadersAtTheMomentOfTheGrant(t *testing.T) {

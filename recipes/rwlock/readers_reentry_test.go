@@ -14,46 +14,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func TestReadersReentry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		c := newClient(t, s)
-		r := rwlock.NewReaders(c, path, rwlock.WithJoins(1, time.Hour))
-		outer, beside := read(t, background, r), read(t, background, r)
-		writer := waiting(t, background, rwlock.New(newClient(t, s), path).WriteLock())
-		s.ResetCounts()
-		derived, cancel := context.WithCancel(outer.Context())
-		defer cancel()
-		inner := read(t, derived, r)
-		third, err := rwlock.NewReaders(c, path).TryAcquire(inner.Context())
-		require.NoError(t, err)
-		require.Equal(t, outer.Node(), third.Node())
-		require.NoError(t, outer.Release(background))
-		require.False(t, outer.Valid())
-		require.NoError(t, third.Release(background))
-		require.True(t, inner.Valid())
-		require.NoError(t, inner.Context().Err())
-		done(t, beside)
-		writer.Waits()
-		counts(t, s, "re-entry", map[string]int{})
-		done(t, inner)
-		require.ErrorIs(t, context.Cause(derived), rwlock.ErrReleased)
-		lock := writer.OK()
-
-		// A Reading that has ended lets nobody in.
-		limited, cancel := context.WithTimeout(context.WithoutCancel(outer.Context()), time.Second)
-		defer cancel()
-		_, err = r.Acquire(limited)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		release(t, lock)
-
-		require.NoError(t, r.Do(background, func(ctx context.Context) error {
-			return r.Do(ctx, func(context.Context) error { return nil })
-		}))
-		clean(t, s)
-	})
-}
-
 // What could wait for itself is refused, and sends nothing.
 func TestReadersRefuseToWaitForThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,6 +90,11 @@ func TestReadersDowngrade(t *testing.T) {
 		release(t, writer)
 
 		require.NoError(t, rw.WriteLock().Do(background, func(ctx context.Context) error {
+			return r.Do(ctx, func(ctx context.Context) error {
+				return r.Do(ctx, func(context.Context) error { return nil })
+			})
+		}))
+		require.NoError(t, r.Do(background, func(ctx context.Context) error {
 			return r.Do(ctx, func(context.Context) error { return nil })
 		}))
 		clean(t, s)

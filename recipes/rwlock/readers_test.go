@@ -281,6 +281,28 @@ func TestReadersGuard(t *testing.T) {
 	})
 }
 
+// At the very instant at which the hold is over by the clock nobody joins it, whoever is told first.
+func TestReadersJoinNothingThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		r := rwlock.NewReaders(c, path, rwlock.WithJoins(10, time.Hour))
+		first := read(t, background, r)
+		s.BlackHole(session(t, c), zktest.Both)
+		blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+		time.Sleep(first.Remaining())
+		next := beginReading(t, background, r).Waits()
+		require.False(t, first.Valid())
+		blind.Remove()
+		reading := next.End().OK()
+		require.NotEqual(t, first.Node(), reading.Node())
+		done(t, reading)
+		_ = first.Release(background)
+		time.Sleep(20 * time.Second)
+		clean(t, s)
+	})
+}
+
 // A mistake in the arguments is what every method returns.
 func TestReadersMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

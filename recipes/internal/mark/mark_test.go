@@ -91,7 +91,7 @@ func TestAMarkServesItsSession(t *testing.T) {
 		var none *Mark
 		assert.False(t, none.Serves(first))
 		m := New(first, "/")
-		m.lastVersion = 1<<30 - 1
+		m.version = 1<<30 - 1
 		assert.True(t, m.Serves(first))
 		m.Written()
 		assert.False(t, m.Serves(first))

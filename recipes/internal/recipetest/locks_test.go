@@ -28,8 +28,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The stories here hold for everything that one holds at a time. What is special to a recipe is in its own
-// tests.
+// The stories here hold for everything that one holds at a time, and for readers beside a writer. What is special to a
+// recipe is in its own tests.
 
 const lockPath = "/locks/shared"
 
@@ -45,6 +45,16 @@ type kind struct {
 	first int      // index of the first waiter there; 0 if holders do not stand in line
 	lists int      // how many lists a grant after a reconnect takes
 	make  func(c *framework.Client, loss framework.LossPolicy) (acquire, try acquireFunc)
+	// against is another kind, if several of this one hold at a time: one that they exclude.
+	against *kind
+}
+
+// rival is a kind that cannot hold beside this one.
+func (k kind) rival() kind {
+	if k.against != nil {
+		return *k.against
+	}
+	return k
 }
 
 // of adapts a lock's method.
@@ -68,27 +78,39 @@ var (
 	leases = []string{lockPath + "/leases", lockPath + "/locks"}
 )
 
+var writers = kind{"write", own, lockPath, 1, 1, func(
+	c *framework.Client, loss framework.LossPolicy,
+) (_, _ acquireFunc) {
+	w := rwlock.New(c, lockPath, rwlock.WithLossPolicy(loss)).WriteLock()
+	return of(w.Acquire), of(w.TryAcquire)
+}, nil}
+
 var kinds = []kind{
 	{"mutex", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
 		m := mutex.New(c, lockPath, mutex.WithLossPolicy(loss))
 		return of(m.Acquire), of(m.TryAcquire)
-	}},
+	}, nil},
 	{"cohort", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
 		m := mutex.NewCohort(c, lockPath, mutex.WithLossPolicy(loss))
 		return of(m.Acquire), of(m.TryAcquire)
-	}},
-	{"write", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
-		w := rwlock.New(c, lockPath, rwlock.WithLossPolicy(loss)).WriteLock()
-		return of(w.Acquire), of(w.TryAcquire)
-	}},
+	}, nil},
+	writers,
+	{"read", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
+		r := rwlock.New(c, lockPath, rwlock.WithLossPolicy(loss)).ReadLock()
+		return of(r.Acquire), of(r.TryAcquire)
+	}, &writers},
+	{"readers", own, lockPath, 1, 1, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
+		r := rwlock.NewReaders(c, lockPath, rwlock.WithLossPolicy(loss))
+		return of(r.Acquire), of(r.TryAcquire)
+	}, &writers},
 	{"semaphore", leases, leases[1], 0, 0, func(c *framework.Client, p framework.LossPolicy) (_, _ acquireFunc) {
 		s := semaphore.New(c, lockPath, 2, semaphore.WithLossPolicy(p))
 		return both(s.Acquire), both(s.TryAcquire)
-	}},
+	}, nil},
 	{"lease", leases, leases[1], 0, 0, func(c *framework.Client, loss framework.LossPolicy) (_, _ acquireFunc) {
 		m := semaphore.NewMutex(c, lockPath, semaphore.WithLossPolicy(loss))
 		return of(m.Acquire), of(m.TryAcquire)
-	}},
+	}, nil},
 }
 
 // some is the configuration of a server like one release or another, by the test's name.
@@ -225,7 +247,7 @@ func TestTryAcquireBacksOut(t *testing.T) {
 		_, try := k.make(b, framework.SessionOnly)
 		call := recipetest.Begin(t, func() (mutex.Held, error) { return try(background) })
 		<-hold.Struck()
-		held := k.acquire(t, a)
+		held := k.rival().acquire(t, a)
 		before, err := s.Children(k.dirs[0])
 		require.NoError(t, err)
 		hold.Release()
@@ -245,13 +267,13 @@ func TestTryAcquireBacksOut(t *testing.T) {
 // readers and writers, look once in about a session timeout.
 func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
-		held := k.acquire(t, recipetest.Client(t, s))
+		held := k.rival().acquire(t, recipetest.Client(t, s))
 		waiter := k.waiting(t, recipetest.Client(t, s))
 		for range 5 {
 			line := k.standing(t, s)
 			require.Len(t, line, 1)
 			require.NoError(t, s.Delete(line[0]))
-			if k.name == "write" {
+			if k.rival().name == "write" {
 				time.Sleep(11 * time.Second)
 			}
 			time.Sleep(2 * time.Second)
@@ -268,7 +290,7 @@ func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 func TestClientClosed(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
-		held := k.acquire(t, a)
+		held := k.rival().acquire(t, a)
 		waiters := []*recipetest.Call[mutex.Held]{k.waiting(t, b), k.waiting(t, b)}
 		began := time.Now()
 		require.NoError(t, b.Close())
@@ -281,6 +303,8 @@ func TestClientClosed(t *testing.T) {
 			_, err := call(background)
 			require.ErrorIs(t, err, framework.ErrClosed)
 		}
+		release(t, held)
+		held = k.acquire(t, a)
 		require.NoError(t, a.Close())
 		lostBy(t, held, framework.ErrClosed)
 		require.ErrorIs(t, held.Release(background), framework.ErrClosed)
@@ -293,9 +317,9 @@ func TestClientClosed(t *testing.T) {
 func TestHandOverWhileDisconnected(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
-		held := k.acquire(t, a)
+		held := k.rival().acquire(t, a)
 		waiter := k.waiting(t, b)
-		second := k.waiting(t, a)
+		second := k.rival().waiting(t, a)
 		refused := unreachable(s)
 		s.Cut(recipetest.Session(t, b))
 		release(t, held)
@@ -318,8 +342,8 @@ func TestHandOverWhileDisconnected(t *testing.T) {
 func TestExpiryWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b, c := recipetest.Client(t, s), recipetest.Client(t, s), recipetest.Client(t, s)
-		held := k.acquire(t, a)
-		second, third := k.waiting(t, b), k.waiting(t, c)
+		held := k.rival().acquire(t, a)
+		second, third := k.waiting(t, b), k.rival().waiting(t, c)
 		s.Expire(recipetest.Session(t, b))
 		time.Sleep(time.Second)
 		require.True(t, second.Pending() && third.Pending())
@@ -341,7 +365,7 @@ func TestExpiryWhileWaiting(t *testing.T) {
 func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
-		held := k.acquire(t, a)
+		held := k.rival().acquire(t, a)
 		waiter := k.waiting(t, b)
 		old := recipetest.Session(t, b)
 		refused := unreachable(s)
@@ -367,7 +391,7 @@ func TestExpiryWhileHolding(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
 		held := k.acquire(t, a)
-		waiter := k.waiting(t, b)
+		waiter := k.rival().waiting(t, b)
 		s.Expire(recipetest.Session(t, a))
 		lostBy(t, held, framework.ErrSessionLost)
 		next := waiter.End().OK()
@@ -389,7 +413,7 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			a := recipetest.Client(t, s, framework.WithSessionTimeout(4*time.Second))
 			held := k.acquire(t, a)
-			waiter := k.waiting(t, recipetest.Client(t, s))
+			waiter := k.rival().waiting(t, recipetest.Client(t, s))
 			time.Sleep(recipetest.Below(random, 5*time.Second))
 			direction := []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)]
 			s.BlackHole(recipetest.Session(t, a), direction)
@@ -433,7 +457,7 @@ func TestLossPolicies(t *testing.T) {
 func TestTurnComesWhileSuspended(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
-		held := k.acquire(t, a)
+		held := k.rival().acquire(t, a)
 		waiter := k.begin(t, b, framework.SuspendedIsLoss).Waits()
 		refused := unreachable(s)
 		s.Cut(recipetest.Session(t, b))
@@ -503,7 +527,7 @@ func TestNoServer(t *testing.T) {
 func TestOutageWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
-		held := k.acquire(t, a)
+		held := k.rival().acquire(t, a)
 		waiters := []*recipetest.Call[mutex.Held]{k.waiting(t, b), k.waiting(t, a)}
 		s.Stop()
 		time.Sleep(10 * time.Minute)
@@ -566,7 +590,7 @@ func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 		for _, waited := range []bool{false, true} {
 			var held mutex.Held
 			if waited {
-				first := k.acquire(t, a)
+				first := k.rival().acquire(t, a)
 				next := k.waiting(t, b)
 				release(t, first)
 				held = next.End().OK()
@@ -601,7 +625,7 @@ func TestForgottenRelease(t *testing.T) {
 				return strings.Contains(log.String(), node)
 			}, 2*time.Minute, time.Millisecond)
 			require.Equal(t, 1, strings.Count(log.String(), "without Release"), "the released one is not mentioned")
-			_, try := k.make(c, framework.SessionOnly)
+			_, try := k.rival().make(c, framework.SessionOnly)
 			_, err := try(background)
 			require.ErrorIs(t, err, mutex.ErrNotAcquired, "it is still held")
 
