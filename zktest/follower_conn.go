@@ -2,126 +2,89 @@ package zktest
 
 import "time"
 
-// memberLink is one direction of the network between two members, and behaves like TCP. A message sent while the
-// link is cut arrives when it is healed, if the receiver's side of the bond is still open. While the other
-// direction is cut, acknowledgements are missing: messages sent until patience after the first arrive, later ones
-// wait for the heal.
-type memberLink struct {
-	cut     bool
-	back    *memberLink
-	queue   []linkMessage
-	unacked time.Time // when the first message without an acknowledgement was sent
-}
-
-// patience limits how long a sender without acknowledgements still sends new messages.
-const patience = 200 * time.Millisecond
-
-type linkMessage struct {
-	sent    time.Time
-	at      time.Time // not to arrive before
-	deliver func()
-}
-
-// isBlocked reports whether the next message cannot arrive until a link is healed.
-func (l *memberLink) isBlocked() bool {
-	return l.cut || l.back.cut && l.queue[0].sent.Sub(l.unacked) > patience
-}
-
-// healDirection ends the cut of this direction.
-func (l *memberLink) healDirection() {
-	l.cut, l.back.unacked = false, time.Time{}
-}
-
 // followerConn is the connection of a follower to its leader. Each side closes separately.
 type followerConn struct {
 	leader, follower *ensembleMember
-	up, down         bool      // the leader's and the follower's side are open
-	heardUp          time.Time // when the last message of the follower arrived at the leader
-	heardDown        time.Time
+
+	leaderOpen, followerOpen     bool      // the sides that are open
+	lastAtLeader, lastAtFollower time.Time // when the last message from the other side arrived there
 }
 
-// postMessage sends a message, which run delivers.
-func (e *Ensemble) postMessage(from, to *ensembleMember, deliver func()) {
-	l, now := e.links[from.index][to.index], time.Now()
-	if l.back.cut && l.unacked.IsZero() {
-		l.unacked = now
-	}
-	l.queue = append(l.queue, linkMessage{now, now.Add(e.delay), deliver})
-}
-
-func (b *followerConn) sendToFollower(do func(f *ensembleMember)) {
-	b.leader.e.postMessage(b.leader, b.follower, func() {
-		if b.down {
-			b.heardDown = time.Now()
-			do(b.follower)
+func (c *followerConn) sendToFollower(do func(f *ensembleMember)) {
+	c.leader.e.postMessage(c.leader, c.follower, func() {
+		if c.followerOpen {
+			c.lastAtFollower = time.Now()
+			do(c.follower)
 		}
 	})
 }
 
-func (b *followerConn) sendToLeader(do func(l *ensembleMember)) {
-	b.leader.e.postMessage(b.follower, b.leader, func() {
-		if b.up {
-			b.heardUp = time.Now()
-			do(b.leader)
+func (c *followerConn) sendToLeader(do func(l *ensembleMember)) {
+	c.leader.e.postMessage(c.follower, c.leader, func() {
+		if c.leaderOpen {
+			c.lastAtLeader = time.Now()
+			do(c.leader)
 		}
 	})
 }
 
 // acknowledgeEntry reports to the leader that the follower has the entry.
-func (b *followerConn) acknowledgeEntry(e *logEntry) {
-	b.sendToLeader(func(l *ensembleMember) {
-		e.acks |= b.follower.indexBit()
+func (c *followerConn) acknowledgeEntry(e *logEntry) {
+	c.sendToLeader(func(l *ensembleMember) {
+		e.acks |= c.follower.indexBit()
 		l.tryCommit()
 	})
 }
 
-// closeLeaderSide closes the leader's side of the bond, and notifies the follower over the link if tell is set.
-func (b *followerConn) closeLeaderSide(tell bool) {
-	if !b.up {
+// closeLeaderSide closes the leader's side of the connection. If notify is set, the follower learns of it by a message.
+func (c *followerConn) closeLeaderSide(notify bool) {
+	if !c.leaderOpen {
 		return
 	}
-	b.up = false
-	crew := make([]*followerConn, 0, len(b.leader.crew))
-	for _, other := range b.leader.crew { // a copy: a loop over the crew may be running
-		if other != b {
+	c.leaderOpen = false
+	crew := make([]*followerConn, 0, len(c.leader.crew)) // a copy: a loop over the leader's crew may be running
+	for _, other := range c.leader.crew {
+		if other != c {
 			crew = append(crew, other)
 		}
 	}
-	b.leader.crew = crew
-	if tell {
-		b.leader.e.postMessage(b.leader, b.follower, func() {
-			b.closeFollowerSide("its leader has closed the connection", false)
+	c.leader.crew = crew
+	if notify {
+		c.leader.e.postMessage(c.leader, c.follower, func() {
+			c.closeFollowerSide("its leader has closed the connection", false)
 		})
 	}
 }
 
-// closeFollowerSide closes the follower's side of the bond, and notifies the leader over the link if tell is set.
-func (b *followerConn) closeFollowerSide(why string, tell bool) {
-	if !b.down {
+// closeFollowerSide closes the follower's side of the connection. If notify is set, the leader learns of it by a
+// message. A follower that loses its side stops serving.
+func (c *followerConn) closeFollowerSide(why string, notify bool) {
+	if !c.followerOpen {
 		return
 	}
-	b.down = false
-	if tell {
-		b.leader.e.postMessage(b.follower, b.leader, func() { b.closeLeaderSide(false) })
+	c.followerOpen = false
+	if notify {
+		c.leader.e.postMessage(c.follower, c.leader, func() { c.closeLeaderSide(false) })
 	}
-	if b.follower.boss == b {
-		b.follower.boss = nil
-		b.follower.resignRole(why)
+	if c.follower.boss == c { // otherwise resignRole has called this method
+		c.follower.boss = nil
+		c.follower.resignRole(why)
 	}
 }
 
 // carriesPings reports whether pings can arrive.
-func (b *followerConn) carriesPings() bool {
-	paused := b.leader.s.paused || b.follower.s.paused
-	return b.up && b.down && !paused && b.leader.e.linksAreOpen(b.leader, b.follower)
+func (c *followerConn) carriesPings() bool {
+	paused := c.leader.s.paused || c.follower.s.paused
+	return c.leaderOpen && c.followerOpen && !paused && c.leader.e.linksAreOpen(c.leader, c.follower)
 }
 
-// pingFollower asks a follower for the sessions that have sent a request since the last ping, and touches them.
-func (b *followerConn) pingFollower() {
-	b.sendToFollower(func(f *ensembleMember) {
+// pingFollower sends a leader's ping. The follower replies with the sessions that have sent a request since the last
+// ping, and the leader touches them.
+func (c *followerConn) pingFollower() {
+	c.sendToFollower(func(f *ensembleMember) {
 		moved := f.moved
 		f.moved = map[int64]int64{}
-		b.sendToLeader(func(l *ensembleMember) {
+		c.sendToLeader(func(l *ensembleMember) {
 			for id, timeout := range moved {
 				if ses := l.s.sessions[id]; ses != nil && !ses.closing {
 					l.s.touchSession(ses, timeout)
