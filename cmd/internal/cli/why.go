@@ -196,11 +196,12 @@ func (s *readCommand) jsonEdges(edges []inspect.Edge) (all []jsonEdge) {
 
 // participantText returns a participant's text in a sentence.
 func (s *readCommand) participantText(p inspect.Participant) string {
-	text := "session " + sessionText(p.Session)
+	session := "session " + sessionText(p.Session)
+	text := session
 	if p.Session == 0 {
 		text = "the node " + plain.Text(p.Name) + " that is not ephemeral"
 	}
-	if name := s.participantName(p); name != text {
+	if name := s.participantName(p); name != session {
 		text += " (" + name + ")"
 	}
 	return text
