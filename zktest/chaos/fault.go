@@ -98,11 +98,11 @@ func Usual() []Kind {
 // Fault is one fault and its time. The fields that count depend on the kind.
 type Fault struct {
 	Kind    Kind             `json:"kind"`
-	At      time.Duration    `json:"at"`    // since the run began
-	Lasts   time.Duration    `json:"lasts"` // then it is undone
-	Process int              `json:"process,omitempty"`
-	Member  int              `json:"member,omitempty"`
-	Other   int              `json:"other,omitempty"` // another member
+	At      time.Duration    `json:"at"`                // since the run began
+	Lasts   time.Duration    `json:"lasts"`             // then it is undone
+	Process int              `json:"process,omitempty"` // modulo the number of processes
+	Member  int              `json:"member,omitempty"`  // modulo the number of members
+	Other   int              `json:"other,omitempty"`   // another member
 	Dir     zktest.Direction `json:"dir,omitempty"`
 
 	// Op, Action and Err are a Strike's: see [zktest.Fault].
@@ -111,8 +111,9 @@ type Fault struct {
 	Err    zktest.Error  `json:"err,omitempty"`
 
 	// After is, of a Strike, the number of requests that pass first. Of a DeleteNode it is the number of nodes that are
-	// deleted as well, the next ones ahead of the node of Times. Of a Partition it decides which members, besides Other,
-	// are cut off from Member: those with an even number if After is even, those with an odd number if it is odd.
+	// deleted as well, the next ones ahead of the node of Times; with All the first two nodes are deleted, or three if
+	// After is odd. Of a Partition it decides which members, besides Other, are cut off from Member: those with an even
+	// number if After is even, those with an odd number if it is odd.
 	After int `json:"after,omitempty"`
 	// Times is, of a Strike, the number of requests that are struck, as in [zktest.Fault]. Of a DeleteNode without All
 	// it selects a node by its place among all ephemeral nodes, sorted by their sequence numbers: 0 is the first, -1 the
