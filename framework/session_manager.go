@@ -338,7 +338,7 @@ func wrapRefusal(err error) error {
 	switch {
 	case errors.Is(err, wire.ErrAuthFailed):
 		return withSentinel(ErrAuthFailed, err)
-	case errors.Is(err, wire.ErrNotReadOnly):
+	case errors.Is(err, wire.ErrOpensNoSessions):
 		return withSentinel(ErrNotReadOnly, err)
 	case errors.Is(err, wire.ErrProtocol):
 		return withSentinel(ErrMalformedReply, err)

@@ -110,6 +110,6 @@
 //
 // In an ensemble all members share that mutex. A write becomes an entry of the log (log.go) that the leader
 // proposes and every member applies by the same code as a standalone server (member.go). Messages between
-// members are functions in the queues of links (bond.go). One goroutine calls them when they are due, and
+// members are functions in the queues of links (link.go). One goroutine calls them when they are due, and
 // also does what depends on the time (quorum.go).
 package zktest

@@ -9,7 +9,7 @@ import (
 // exists (3), getData (4), getACL (6), getChildren (8), getChildren2 (12), getEphemerals (103),
 // getAllChildrenNumber (104).
 
-// readableNode finds a node that the connection may READ. Paths are not validated: an invalid path names no node,
+// readableNode returns a node that the connection may READ. Paths are not validated: an invalid path names no node,
 // and a null one makes the real server fail.
 func (s *Server) readableNode(c *clientConn, path string) (*treeNode, Error) {
 	n := s.tree.lookup(path)
@@ -123,7 +123,7 @@ func (s *Server) getACL(r *clientRequest) (jute.Record, Error) {
 	return &jute.GetACLResponse{ACL: acl, Stat: n.clientStat()}, ok
 }
 
-// getEphemerals lists the session's own nodes below a prefix.
+// getEphemerals lists the session's own nodes whose paths begin with a prefix: "/a" also selects "/ab".
 func (s *Server) getEphemerals(r *clientRequest) (jute.Record, Error) {
 	var req jute.PathRequest
 	if err := r.decodeRecord(&req); err != ok {

@@ -180,7 +180,8 @@ func (m *ensembleMember) joinLeader(l *ensembleMember) {
 		m.e.copied(m.index, l.index)
 	}
 	m.s.trace.addEntry(traceEntry{kind: traceNote, zxid: m.s.zxid, note: "follows " + l.s.name})
-	b := &followerConn{leader: l, follower: m, up: true, down: true, heardUp: time.Now(), heardDown: time.Now()}
+	b := &followerConn{leader: l, follower: m, leaderOpen: true, followerOpen: true,
+		lastAtLeader: time.Now(), lastAtFollower: time.Now()}
 	m.boss = b
 	l.crew = append(l.crew, b)
 	slices.SortFunc(l.crew, func(a, b *followerConn) int { return cmp.Compare(a.follower.index, b.follower.index) })
@@ -208,7 +209,7 @@ func (m *ensembleMember) runTimers(now time.Time) bool {
 	case leading:
 		return m.runLeaderTimers(now)
 	case following:
-		if m.isRunning() && !m.boss.carriesPings() && !now.Before(m.boss.heardDown.Add(m.silenceLimit())) {
+		if m.isRunning() && !m.boss.carriesPings() && !now.Before(m.boss.lastAtFollower.Add(m.silenceLimit())) {
 			m.boss.closeFollowerSide("nothing heard of the leader", true)
 			return true
 		}
@@ -231,7 +232,7 @@ func (m *ensembleMember) adjustPingTimer(now time.Time) {
 	case m.nextTick.IsZero():
 		m.nextTick = now.Add(m.s.cfg.TickTime / 2)
 		for _, b := range m.crew { // a real leader would have pinged all the time
-			b.heardUp, b.heardDown = now, now
+			b.lastAtLeader, b.lastAtFollower = now, now
 		}
 	}
 }
@@ -243,7 +244,7 @@ func (m *ensembleMember) runLeaderTimers(now time.Time) bool {
 	m.nextTick = now.Add(m.s.cfg.TickTime / 2)
 	m.odd = !m.odd
 	for _, b := range m.crew {
-		if now.Sub(b.heardUp) > m.silenceLimit() {
+		if now.Sub(b.lastAtLeader) > m.silenceLimit() {
 			b.closeLeaderSide(true)
 			continue
 		}
@@ -263,7 +264,7 @@ func (m *ensembleMember) nextTimeout() time.Time {
 	case m.role == leading:
 		return m.nextTick
 	case m.role == following && !m.boss.carriesPings():
-		return m.boss.heardDown.Add(m.silenceLimit())
+		return m.boss.lastAtFollower.Add(m.silenceLimit())
 	case m.role == looking:
 		return m.readOnlyAt
 	}

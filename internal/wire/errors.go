@@ -39,8 +39,8 @@ var (
 	// timeout.
 	ErrUnacknowledged = errors.New(
 		"session close not acknowledged: ephemeral nodes may stay until the session timeout")
-	// ErrNotReadOnly means that a member without a quorum opens no sessions, not even read-only ones.
-	ErrNotReadOnly = errors.New(
+	// ErrOpensNoSessions means that a member without a quorum opens no sessions, not even read-only ones.
+	ErrOpensNoSessions = errors.New(
 		"the server has lost its quorum and opens no sessions; " +
 			"to open read-only sessions it needs localSessionsEnabled=true")
 	// ErrHungUp means that a server closed the connection instead of answering the handshake.

@@ -80,7 +80,7 @@ func parseRefusal(body []byte) error {
 		return nil
 	}
 	if h.Err == jute.CodeNotReadOnly {
-		return ErrNotReadOnly
+		return ErrOpensNoSessions
 	}
 	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
@@ -132,10 +132,10 @@ func (a *connectAttempt) performHandshake() (*connection, error) {
 	s.validity.recordConnecting(sent)
 	resp, err := a.exchangeConnect(req)
 	if err != nil {
-		if errors.As(err, new(unsentError)) || matchesAny(err, errRefused, ErrNotReadOnly) {
+		if errors.As(err, new(unsentError)) || matchesAny(err, errRefused, ErrOpensNoSessions) {
 			s.clearStray()
 		}
-		if !errors.Is(err, ErrNotReadOnly) { // otherwise the refusal does not depend on the zxid
+		if !errors.Is(err, ErrOpensNoSessions) { // otherwise the refusal does not depend on the zxid
 			s.recordFailedHandshake(err)
 		}
 		return nil, fmt.Errorf("handshake: %w", err)

@@ -24,10 +24,10 @@ type hostProvider struct {
 	servers      []string                    // never changed in place
 	further      []string                    // tried from the second pass on; never changed in place
 	remaining    []string                    // the rest of this pass
-	silentDelay  *backoff.ExponentialBackOff // while no server replies
-	refusalDelay *backoff.ExponentialBackOff // while one replies, but no connection holds: see minHeldTime
-	hadRefusal   bool                        // one has replied so in this pass
-	passes       int                         // since the last connection that held
+	silentDelay  *backoff.ExponentialBackOff // the pauses after passes without hadRefusal
+	refusalDelay *backoff.ExponentialBackOff // the pauses after the others
+	hadRefusal   bool                        // this pass had a refusal, or a connection that did not hold: see minHeldTime
+	passes       int                         // begun since resetPauses
 	connectedAt  clockReading                // when the last connection was made
 	lostAt       clockReading                // when the last connection that held was lost, or the first was wanted
 	preferred    string                      // to be tried before the others in the next pass
@@ -35,8 +35,8 @@ type hostProvider struct {
 	rotation     int                         // the place of the server that anotherServer returned last
 }
 
-// minHeldTime is the least duration of a connection that counts as a success: a server that accepts and closes immediately
-// is tried less and less often.
+// minHeldTime is the least duration of a connection that has held. After shorter ones the pauses grow, so that a server
+// that accepts connections and closes them immediately is tried less and less often.
 const minHeldTime = time.Second
 
 func newHostProvider(servers []string) *hostProvider {
@@ -47,15 +47,15 @@ func newHostProvider(servers []string) *hostProvider {
 			backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 	}
 	h.silentDelay = pauses(time.Second)
-	h.refusalDelay = pauses(longestPause) // for servers that refuse, or drop connections
+	h.refusalDelay = pauses(longestPause)
 	return h
 }
 
-// longestPause is the longest pause between two passes, before jitter (half as much more or less).
+// longestPause is the longest pause between two passes, before jitter (± 50 %), unless spread is longer.
 const longestPause = 5 * time.Second
 
-// maxServersPerPass limits the servers of the list that a pass tries if there is a further list, so that this is tried
-// soon, however long the list is.
+// maxServersPerPass limits the servers of the list in a pass if there is a further list, which would otherwise be tried
+// late after a long list.
 const maxServersPerPass = 16
 
 // allServers returns the servers of both lists, each once.
@@ -109,7 +109,8 @@ func (h *hostProvider) shuffledCopy(servers []string) []string {
 	return servers
 }
 
-// resetPauses begins with the short pauses again.
+// resetPauses makes the next pass count as the first one: there is no nextPause before it, and later ones begin short
+// again.
 func (h *hostProvider) resetPauses() {
 	h.silentDelay.Reset()
 	h.refusalDelay.Reset()
@@ -118,7 +119,8 @@ func (h *hostProvider) resetPauses() {
 
 // nextPause returns the next pause between two passes, before jitter.
 func (h *hostProvider) nextPause() time.Duration {
-	// A pause may prolong an outage, but by a tenth at most, or a second.
+	// A pause may prolong an outage. So without a refusal it is, before jitter, at most a tenth of the outage or, if that
+	// is longer, a second or spread. A refusalDelay may be longer.
 	h.silentDelay.MaxInterval = max(min(elapsed(h.lostAt, readClock())/10, longestPause), h.spread, time.Second)
 	delay := h.silentDelay
 	if h.hadRefusal {
@@ -127,7 +129,8 @@ func (h *hostProvider) nextPause() time.Duration {
 	return delay.NextBackOff()
 }
 
-// recordRefusal records that a server has replied, but the attempt has failed.
+// recordRefusal records that a server has accepted a connection, but has refused the handshake, or has not replied to
+// it.
 func (h *hostProvider) recordRefusal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,8 +144,9 @@ func (h *hostProvider) Len() int {
 	return len(h.allServers())
 }
 
-// setServers changes the lists, and ends the current pass. There is no pause before the next pass if the list has new
-// servers, or if it is shorter and there is a connection: the client may end that itself, and no pass has failed.
+// setServers changes the lists, and ends the current pass. The next pass counts as the first one if the list has new
+// servers. It also does if the list lacks servers and there is a connection: the client may close that connection
+// because its server is not listed any more, which is no failure.
 func (h *hostProvider) setServers(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +174,7 @@ func (h *hostProvider) nextServer() (server string, wait time.Duration) {
 				wait = h.shorten(h.chance.Duration(h.spread + 1))
 			}
 		}
-		h.hadRefusal = h.hadRefusal || h.passes > 0 // it has not held
+		h.hadRefusal = h.hadRefusal || h.passes > 0 // no reset: the connection has not held
 		h.connectedAt, h.remaining = clockReading{}, nil
 	}
 	if len(h.remaining) == 0 {
@@ -216,8 +220,8 @@ func (h *hostProvider) preferServer(server string) {
 	h.preferred = server
 }
 
-// avoidServer makes the next pass end with a server. One that replies to the handshake only must not be tried again while
-// there is little time left.
+// avoidServer makes the next pass end with a server: a server that replies to the handshake, but to no request, must not
+// use up the little time that is left.
 func (h *hostProvider) avoidServer(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

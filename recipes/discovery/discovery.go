@@ -44,7 +44,8 @@ type Discovery[T any] struct {
 // New returns a Discovery of the services below base, whose instances have payloads of type T: see the package's
 // documentation.
 //
-// Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"), framework.ErrInvalidOption.
+// Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/", except in a namespace),
+// framework.ErrInvalidOption.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, basePath: base}
 	if err := line.Configure(client, base, &d.config, opts); err != nil {
@@ -80,20 +81,21 @@ func childPath(parent, name string) (string, error) {
 	return zkpath.Join(parent, name), nil
 }
 
-// Register creates a node for the instance and waits until it is there, with these data. From then on the node is
-// maintained, through lost connections and lost sessions, until [Registration.Unregister]; it also ends with the
-// client, whose dynamic instances then go.
+// Register creates a node for the instance and waits until it is there, with these data. The registration maintains
+// it, through lost connections and lost sessions, until [Registration.Unregister] or the client's end, with which
+// dynamic instances go.
 //
-// Register waits through lost connections and lost sessions until ctx ends, which limits only the call. An instance
-// of the same ID that another session has registered, such as a former process's that was killed, is replaced, in one
-// transaction. Of two live processes the last to register has the node, and the other waits; neither replaces the
-// other's node again. An existing static or permanent instance is taken over, and gets these data; if it may not be
-// written it stays as it is.
+// Register waits through lost connections and lost sessions until ctx ends, which limits only the call. If another
+// session has registered a dynamic instance of the same ID, such as a former process that was killed, Register replaces
+// its node, in one transaction. Of two live processes the last to register has the node, and the other waits; neither
+// replaces the other's node again. A static or permanent instance takes over the node of an existing static or
+// permanent one, and sets its data; without permission to write, the node stays as it is. It waits while a dynamic
+// instance of the same ID exists.
 //
 // When Register fails, it leaves no node that it made, or the client retries the deletion in the background. Errors:
-// [ErrInvalidInstance]; framework.ErrNodeExists if the instance is dynamic, and a static one of the same ID is there;
-// framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID once: two
-// registrations of it through one client share the node.
+// [ErrInvalidInstance]; framework.ErrNodeExists if the instance is dynamic, and a static or permanent one of the same
+// ID exists; framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID
+// once: two registrations of it through one client share the node.
 func (d *Discovery[T]) Register(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
 	r, err := d.registerInstance(ctx, instance)
 	if err != nil {
@@ -138,7 +140,7 @@ func (d *Discovery[T]) registerInstance(ctx context.Context, instance Instance[T
 	if err := keeper.WaitCreated(ctx); err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = keeper.Close(ended) // it continues in the background
+		_ = keeper.Close(ended) // the client deletes the node in the background
 		return nil, err
 	}
 	return r, nil
@@ -146,6 +148,9 @@ func (d *Discovery[T]) registerInstance(ctx context.Context, instance Instance[T
 
 // Names returns the names of the services, sorted. A service whose last instance has gone is named until the
 // servers have removed its node, about a minute later. The retry policy limits the attempts.
+//
+// Errors: framework.ErrNoAuth if the client may not list the base path; ctx's; framework.ErrClosed,
+// framework.ErrNoClient; and the errors that every operation can return.
 //
 // Corresponds to queryForNames, which however fails if the base path has no node.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
@@ -163,6 +168,9 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 // Instances reads the instances of a service, sorted by the names of their nodes; an empty result is not an error. It
 // sends a request for the list, and then one for each instance, all in flight together. Use a [Cache] for repeated
 // reads. Nodes that are not instances are left out and logged. The retry policy limits the attempts.
+//
+// Errors: framework.ErrInvalidPath if service cannot be the name of a node; framework.ErrNoAuth if the client may not
+// list the instances, or may not read one of them; the other errors of Names.
 //
 // Corresponds to queryForInstances.
 func (d *Discovery[T]) Instances(ctx context.Context, service string) ([]Instance[T], error) {
@@ -210,8 +218,11 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 	return all, nil
 }
 
-// Instance reads one instance. Errors: framework.ErrNoNode if it is missing; [ErrCorrupt]; the errors of Names. The
-// ID of a [DynamicSequential] instance is here the name of its node.
+// Instance reads one instance. The id of a [DynamicSequential] instance is the name of its node.
+//
+// Errors: framework.ErrNoNode if it is missing; [ErrCorrupt] if the node is not an instance, or
+// framework.ErrDataTooLarge above framework.ContenderDataLimit; framework.ErrInvalidPath if service or id cannot be the
+// name of a node; framework.ErrNoAuth if the client may not read the node; the other errors of Names.
 //
 // Corresponds to queryForInstance, which returns null if it is missing.
 func (d *Discovery[T]) Instance(ctx context.Context, service, id string) (Instance[T], error) {

@@ -182,13 +182,13 @@ func (c *itemConsumer) atMostOnce(ctx context.Context, name string) error {
 	deletion := c.q.deleteOperation(name, stat.Version)
 	switch fate, unreadable := c.reportUnreadable(name, data, err); {
 	case unreadable && fate == Delete:
-		return c.writer.writeOnce(ctx, deletion)
+		return c.writer.writeExactlyOnce(ctx, deletion)
 	case unreadable:
 		return nil
 	case err != nil:
 		return err
 	}
-	err = c.writer.writeOnce(ctx, deletion)
+	err = c.writer.writeExactlyOnce(ctx, deletion)
 	mine, unknown := takeOutcome(err)
 	if unknown {
 		c.reportFailure(name, data, err)

@@ -1,6 +1,6 @@
 // Package queue keeps queues of work in znodes: producers put items, and consumers, of any number of
-// processes, share them. [Queue] is first in first out, or by priority, by time, or by id; [Simple] is one of
-// plain bytes. They correspond to Curator's DistributedQueue, DistributedPriorityQueue,
+// processes, share them. [Queue] is first in first out, or by priority, by time, or by id; [Simple] has one item
+// per node, as plain data. They correspond to Curator's DistributedQueue, DistributedPriorityQueue,
 // DistributedDelayQueue, DistributedIdQueue and SimpleDistributedQueue, and share their queues
 // (docs/znodes.md).
 //
@@ -37,29 +37,29 @@
 // lock, when the handler has returned nil: at least once. It is handled again, by this consumer or another, if the
 // handler fails; if the process dies; or if the session or the lock is lost before it is taken off. In the last case
 // the handler's context ends before another consumer can lock the item, as with package mutex: a handler that stops
-// then never runs concurrently with another consumer's. If a consumer dies the item is free when its session ends.
+// at once never runs concurrently with another consumer's. If a consumer dies the item is free when its session ends.
 //
 // # Lost replies
 //
 // Puts and takes are executed once or not at all, also when their replies are lost, and the result reports which.
-// Without a lock path each of these writes is one transaction with a mark, an ephemeral node next to the queue's,
+// Each put, and without a lock path each take, is one transaction with a mark, an ephemeral node next to the queue's,
 // which shows after a lost reply whether the write was executed. A search for the item could not show that, since a
-// consumer may have taken the item off in between. With a lock path the lock itself serves as the mark. A mark costs
+// consumer may have taken the item off in between. With a lock path the lock serves as the mark of a take. A mark costs
 // no request except its creation and its deletion; it is deleted ten seconds after the last put, or when Consume
 // returns.
 //
 // The outcome of a write whose reply was lost remains unknown, and the error matches
 // framework.ErrOutcomeUnknown, if
 //
-//   - the caller's context ends while the write is in flight; or the context, or for a put the retry policy, ends
-//     before the connection is back;
+//   - the caller's context ends while the write is in flight, or before the connection is back; a put's retry policy
+//     may also end before that;
 //   - the session ends, and the mark with it;
 //   - another client deletes or changes the mark;
 //   - the server refuses the mark, which needs CREATE on the directory of the marks, or on the parent of the queue if
 //     that directory is missing, and DELETE to remove marks before the session ends.
 //
 // A Put can then be repeated if it does no harm to have the item twice. A consumer does not handle an item that it may
-// have taken off, since another may have: the item is passed to [OnFailure].
+// have taken off, since another consumer may have taken it: the item is passed to [OnFailure].
 //
 // # Order
 //

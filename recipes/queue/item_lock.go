@@ -171,7 +171,7 @@ func (c *itemLock) removeLock(ctx context.Context) {
 			if err != nil || !isOwn {
 				return err
 			}
-			return writer.writeOnce(ctx, func(to framework.TransactionOps) []framework.TransactionOp {
+			return writer.writeExactlyOnce(ctx, func(to framework.TransactionOps) []framework.TransactionOp {
 				return []framework.TransactionOp{to.Delete().ForPath(c.path)}
 			})
 		})

@@ -27,10 +27,10 @@ type markedWriter struct {
 // operationBuilder builds operations with a session's TransactionOps.
 type operationBuilder func(framework.TransactionOps) []framework.TransactionOp
 
-// writeOnce executes all of the operations or none, exactly once. A TransactionError that does not match
+// writeExactlyOnce executes all of the operations exactly once, or none. A TransactionError that does not match
 // ErrOutcomeUnknown is a refusal by the servers. An error that matches ErrOutcomeUnknown means that the outcome can no
 // longer be found out: the retry policy, ctx or the session ended first.
-func (m *markedWriter) writeOnce(ctx context.Context, build operationBuilder) error {
+func (m *markedWriter) writeExactlyOnce(ctx context.Context, build operationBuilder) error {
 	w := markedWrite{markedWriter: m, build: build}
 	returned := false
 	defer func() {
@@ -185,8 +185,8 @@ const (
 	writesInFlight = 8
 )
 
-// writerPool holds a producer's writers.
-type writerPool struct {
+// markedWriters are a producer's writers, writesInFlight at most. Safe for concurrent use.
+type markedWriters struct {
 	client  *framework.Client
 	markDir string
 	slots   chan struct{} // one per writer in use
@@ -196,12 +196,12 @@ type writerPool struct {
 	sweeperRuns bool            // a goroutine removes unused writers; guarded by mu
 }
 
-func newWriterPool(client *framework.Client, dir string) *writerPool {
-	return &writerPool{client: client, markDir: dir, slots: make(chan struct{}, writesInFlight)}
+func newMarkedWriters(client *framework.Client, dir string) *markedWriters {
+	return &markedWriters{client: client, markDir: dir, slots: make(chan struct{}, writesInFlight)}
 }
 
-// writeOnce is [markedWriter.writeOnce] with one of the writers.
-func (p *writerPool) writeOnce(ctx context.Context, build operationBuilder) error {
+// writeExactlyOnce is [markedWriter.writeExactlyOnce] with one of the writers.
+func (p *markedWriters) writeExactlyOnce(ctx context.Context, build operationBuilder) error {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -210,10 +210,10 @@ func (p *writerPool) writeOnce(ctx context.Context, build operationBuilder) erro
 	}
 	m := p.takeWriter()
 	defer p.returnWriter(m)
-	return m.writeOnce(ctx, build)
+	return m.writeExactlyOnce(ctx, build)
 }
 
-func (p *writerPool) takeWriter() *markedWriter {
+func (p *markedWriters) takeWriter() *markedWriter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.freeWriters); n > 0 {
@@ -224,7 +224,7 @@ func (p *writerPool) takeWriter() *markedWriter {
 	return &markedWriter{client: p.client, markDir: p.markDir}
 }
 
-func (p *writerPool) returnWriter(m *markedWriter) {
+func (p *markedWriters) returnWriter(m *markedWriter) {
 	if m.mark == nil {
 		return
 	}
@@ -239,7 +239,7 @@ func (p *writerPool) returnWriter(m *markedWriter) {
 }
 
 // forgetUnused removes unused writers and their marks, so that an idle producer leaves no nodes.
-func (p *writerPool) forgetUnused(ctx context.Context) {
+func (p *markedWriters) forgetUnused(ctx context.Context) {
 	for wait := markIdleTime; wait > 0; {
 		p.client.Pause(ctx, wait)
 		if p.client.Err() != nil {
@@ -255,7 +255,7 @@ func (p *writerPool) forgetUnused(ctx context.Context) {
 
 // removeUnused removes and returns the writers that were idle for markIdleTime, and the time until the next one was; 0
 // if none is left.
-func (p *writerPool) removeUnused() (unused []*markedWriter, wait time.Duration) {
+func (p *markedWriters) removeUnused() (unused []*markedWriter, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.freeWriters) > 0 {

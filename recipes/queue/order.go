@@ -117,8 +117,8 @@ func (o Order) sortNames(names []string) {
 		})
 	case ByID:
 		slices.SortStableFunc(names, func(a, b string) int {
-			_, a = splitID(a)
-			_, b = splitID(b)
+			_, a, _ = splitID(a)
+			_, b, _ = splitID(b)
 			return strings.Compare(a, b)
 		})
 	default:
@@ -144,13 +144,13 @@ func dueMillis(name string) int64 {
 	return millis
 }
 
-// splitID returns the id, which stands between the first two pipes, and the name without it. It returns the whole name
-// as both if there is no id.
-func splitID(name string) (id, rest string) {
-	before, after, ok := strings.Cut(name, "|")
-	id, last, more := strings.Cut(after, "|")
-	if !ok || !more {
-		return name, name
+// splitID returns the id, which stands between the first two pipes, and the name without it. Without an id it returns
+// the whole name as rest, and ok is false.
+func splitID(name string) (id, rest string, ok bool) {
+	before, after, _ := strings.Cut(name, "|")
+	id, last, ok := strings.Cut(after, "|")
+	if !ok {
+		return "", name, false
 	}
-	return id, before + last
+	return id, before + last, true
 }

@@ -177,7 +177,7 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 		if prefix, err := ByID.namePrefix([]PutOption{ID(id)}); err == nil {
-			got, rest := splitID(prefix + "0000000001")
+			got, rest, _ := splitID(prefix + "0000000001")
 			require.Equal(t, escapeID(id), got)
 			require.Equal(t, "queue-0000000001", rest)
 			require.NoError(t, zkpath.Validate("/"+prefix+"0000000001", false))

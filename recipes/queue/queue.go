@@ -80,8 +80,9 @@ func WithBound(n int) Option {
 	}
 }
 
-// OnFailure has f decide about an item that was not handled. f is called on Consume's goroutine. Default: an item
-// whose handler failed is put back ([Requeue]), an unreadable item is left where it is ([Skip]), and both are logged.
+// OnFailure has f decide about an item that was not handled. f is called on Consume's goroutine. Default: with
+// [WithLockPath] an item whose handler failed is put back ([Requeue]); an unreadable item is left where it is ([Skip]).
+// All failures are logged.
 func OnFailure(f func(*ItemError) Fate) Option {
 	return func(q *Queue) error {
 		if f == nil {
@@ -116,9 +117,9 @@ const (
 // the errors that every operation can return.
 //
 // If the queue's node was recreated and items were put back into it, as by a restore, its numbers begin at 0 again,
-// and a new item would come before the restored ones. The first Put in each session checks that, with one read of an
-// empty queue's node and a list otherwise, and raises the numbers, which needs DELETE as well: by transactions that
-// make and delete nodes, 500 numbers each, while ctx allows.
+// and a new item would come before the restored ones. The first Put in each session checks that, with one read, and a
+// list if there are items. If necessary it raises the numbers, in transactions that make and delete 500 nodes each,
+// while ctx allows; that needs DELETE as well.
 func (q *Queue) Put(ctx context.Context, item []byte, opts ...PutOption) error {
 	return wrapError(q.path, "put", q.putItems(ctx, [][]byte{item}, opts))
 }
@@ -168,8 +169,8 @@ func (q *Queue) awaitRoom(ctx context.Context) error {
 }
 
 // Remove takes the items with an id off a queue with [ByID], and returns their number. With [WithLockPath] items that
-// a consumer handles right now are left. Without it the error matches ErrOutcomeUnknown if it cannot be known whether
-// one was taken off. Corresponds to Curator's remove.
+// a consumer handles at that moment stay. If it cannot be known whether an item was taken off, the error matches
+// ErrOutcomeUnknown, and that item is not counted. Corresponds to Curator's remove.
 func (q *Queue) Remove(ctx context.Context, id string) (removed int, err error) {
 	if err = q.checkReady(ctx); err == nil {
 		removed, err = q.removeByID(ctx, escapeID(id))
@@ -186,7 +187,7 @@ func (q *Queue) removeByID(ctx context.Context, id string) (removed int, _ error
 		return 0, line.IgnoreError(err, framework.ErrNoNode)
 	}
 	for _, name := range names {
-		if other, _ := splitID(name); other != id || other == name {
+		if other, _, ok := splitID(name); !ok || other != id {
 			continue
 		}
 		took, err := q.removeItem(ctx, name)
@@ -202,7 +203,7 @@ func (q *Queue) removeByID(ctx context.Context, id string) (removed int, _ error
 
 func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error) {
 	if q.lockPath == "" {
-		err := q.writers.writeOnce(ctx, q.deleteOperation(name, -1))
+		err := q.writers.writeExactlyOnce(ctx, q.deleteOperation(name, -1))
 		return err == nil, unlessUnavailable(err)
 	}
 	lock, _, err := q.lockAndRead(ctx, name, byRetryPolicy)
@@ -217,11 +218,12 @@ func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error
 	return err == nil, unlessUnavailable(err)
 }
 
+// itemDirectory is the queue's node, for Queue and Simple.
 type itemDirectory struct {
 	client  *framework.Client
 	path    string
 	err     error // of the constructor: every method returns it
-	writers *writerPool
+	writers *markedWriters
 
 	orderedEpoch *atomic.Int64 // the epoch of the last session that has checked the numbers
 }
@@ -232,7 +234,7 @@ func newItemDirectory(client *framework.Client, path string) itemDirectory {
 		d.err = fmt.Errorf("%w %q: a queue needs a path below the root of a namespace, too",
 			framework.ErrInvalidPath, path)
 	}
-	d.writers = newWriterPool(client, d.marksPath())
+	d.writers = newMarkedWriters(client, d.marksPath())
 	return d
 }
 
@@ -250,7 +252,7 @@ func (d *itemDirectory) addItem(ctx context.Context, prefix string, data []byte)
 		return err
 	}
 	for range 10 {
-		err = d.writers.writeOnce(ctx, d.addOperation(prefix, data))
+		err = d.writers.writeExactlyOnce(ctx, d.addOperation(prefix, data))
 		switch {
 		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
@@ -346,7 +348,7 @@ func (l *itemLister) listAndWatch(ctx context.Context) (names []string, err erro
 			if err != nil {
 				return err
 			}
-			l.watch.Stop() // after the next one is armed, which costs no request
+			l.watch.Stop() // after the next is armed: so the stop costs no request
 			names, l.watch = list, watch
 			return nil
 		}

@@ -115,7 +115,7 @@ func (s *Simple) readItem(ctx context.Context, name string, take bool) ([]byte, 
 	var stat framework.Stat
 	item, err := s.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, s.itemPath(name))
 	if item, err = s.unpackItem(name, item, err); err == nil && take {
-		err = s.writers.writeOnce(ctx, s.deleteOperation(name, stat.Version))
+		err = s.writers.writeExactlyOnce(ctx, s.deleteOperation(name, stat.Version))
 	}
 	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return nil, err

@@ -140,9 +140,13 @@ func (s *Replica) stallPackets(dir zktest.Direction) (arrive func()) {
 	return func() { each((*zktest.Server).HealSession) }
 }
 
-// injectIntoMembers injects the fault into all members, since a session may move.
+// injectIntoMembers injects the fault into all members, since a session may move. A process without a connection has no
+// session that could be selected: then all processes are struck, as with All.
 func (s *Replica) injectIntoMembers(f Fault) (undo func()) {
 	sessions := s.host.Sessions()
+	if !f.All && len(sessions) == 0 {
+		s.w.addToStory("faults", "%s has no session now: requests of all processes are struck", s.name)
+	}
 	if f.All || len(sessions) == 0 {
 		sessions = []int64{0}
 	}

@@ -210,6 +210,49 @@ func TestANodeThatIsDeletedInTheLine(t *testing.T) {
 	}, with(chaos.Fault{Kind: chaos.DeleteNode, Times: 1, At: 20 * time.Second}))
 }
 
+// DeleteNode counts from the end if Times is negative, and begins again at the other end as often as necessary.
+func TestWhichNodesAreDeleted(t *testing.T) {
+	for _, c := range []struct {
+		times, after int
+		want         []bool
+		text         string
+	}{
+		{1, 0, []bool{false, true, false}, "1 of them, up to no. 2"},
+		{4, 1, []bool{true, true, false}, "2 of them, up to no. 5"},
+		{-1, 0, []bool{false, false, true}, "1 of them, up to no. 1 from the end"},
+		{-1, 1, []bool{false, true, true}, "2 of them, up to no. 1 from the end"},
+		{-3, 2, []bool{true, false, false}, "3 of them, up to no. 3 from the end"},
+		{-4, 0, []bool{false, false, true}, "1 of them, up to no. 4 from the end"},
+	} {
+		f := chaos.Fault{Kind: chaos.DeleteNode, Times: c.times, After: c.after, At: 20 * time.Second}
+		t.Run(fmt.Sprintf("%d,%d", c.times, c.after), func(t *testing.T) {
+			assert.Contains(t, f.String(), c.text)
+			cfg := with(f)
+			cfg.Count = 1
+			chaos.Test(t, func(w *chaos.World) {
+				process(w, "p", func(p *chaos.Process) {
+					client := connect(w, p)
+					defer client.Close()
+					var nodes []string
+					for range c.want {
+						node, err := client.Create().
+							WithMode(framework.EphemeralSequential).
+							ForPath(p.Context(), "/node-", nil)
+						require.NoError(w, err)
+						nodes = append(nodes, node)
+					}
+					time.Sleep(21 * time.Second)
+					for i, node := range nodes {
+						if _, removed := w.Removed(0, node); removed != c.want[i] {
+							w.Violate("removed", "node %d: %t", i, removed)
+						}
+					}
+				})
+			}, cfg)
+		})
+	}
+}
+
 // What a plan has of the scenario's own is drawn once, and is there in every process that plays it; figures
 // come back, and what is checked at rest finds the processes at work.
 func TestAScenariosOwnPlan(t *testing.T) {

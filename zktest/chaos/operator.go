@@ -147,7 +147,7 @@ func (o *serverOperator) deleteNodes(which func(n int) (first, last int)) {
 	for _, path := range slices.Backward(paths[max(first, 0):min(last+1, len(paths))]) {
 		sure := o.recordDeletion(path)
 		err := o.w.ens.Member(l).Delete(path)
-		o.w.addToStory("faults", "somebody deletes %s: %v", path, err)
+		o.w.addToStory("faults", "an operator deletes %s: %v", path, err)
 		if err == nil {
 			sure()
 		}
@@ -211,7 +211,10 @@ func (o *serverOperator) injectFault(f Fault) (undo func()) {
 			o.deleteNodes(func(int) (first, last int) { return 0, 1 + f.After%2 })
 			break
 		}
-		o.deleteNodes(func(n int) (first, last int) { return f.Times%n - f.After, f.Times % n })
+		o.deleteNodes(func(n int) (first, last int) {
+			last = (f.Times%n + n) % n // a negative number counts from the end
+			return last - f.After, last
+		})
 	default:
 		o.w.Violate("plan", "there is no kind of fault %q", f.Kind)
 	}

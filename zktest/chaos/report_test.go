@@ -54,3 +54,28 @@ func TestTheStoryTells(t *testing.T) {
 	assert.Regexp(t, `\] create2 /no/parent: zktest: no node \(-101\) \([45] times, until 4\.`, report)
 	assert.Contains(t, report, "was told of create /unknown: ")
 }
+
+// A strike at a process without a connection strikes all processes, since its next session has no id yet. The story
+// reports that.
+func TestAStrikeWithoutASession(t *testing.T) {
+	cfg := with(chaos.Fault{
+		Kind: chaos.Strike, Op: zktest.OpCreate2, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+		At: 10 * time.Second, Lasts: 10 * time.Second,
+	})
+	cfg.Count = 1
+	found := chaos.Find(t, func(w *chaos.World) {
+		process(w, "without", func(*chaos.Process) {})
+		process(w, "other", func(p *chaos.Process) {
+			client := connect(w, p)
+			defer client.Close()
+			time.Sleep(11 * time.Second)
+			_, err := client.Create().ForPath(p.Context(), "/a", nil)
+			require.NoError(w, err)
+			w.Violate("told", "%v", err)
+		})
+	}, cfg)
+	require.NotNil(t, found)
+	assert.Contains(t, found.Report, "without-0's create2 ReplyError, 1 times, for 10s")
+	assert.Contains(t, found.Report, "without-0 has no session now: requests of all processes are struck")
+	assert.Contains(t, found.Report, "create2: zktest: throttled")
+}

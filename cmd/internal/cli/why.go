@@ -50,26 +50,27 @@ func (s *readCommand) runWhy(cmd *cobra.Command, root string) error {
 	})
 }
 
-// settles is how long why waits before it calls a ring a possible deadlock. Sessions that lock in several goroutines
-// are in a ring now and then, until one of them releases.
-const settles = 5 * time.Second
+// recheckDelay is how long a ring has to last until why reports a possible deadlock. Sessions that lock in several
+// goroutines are in a ring now and then, until one of them releases.
+const recheckDelay = 5 * time.Second
 
-// whySnapshot is the input of one output: all that why prints is of one snapshot.
+// whySnapshot is what one output is made from: why never mixes two snapshots.
 type whySnapshot struct {
 	line  inspect.Line // at the path
 	graph inspect.Graph
 }
 
-// readStates returns the present state, and the part of it that has lasted for some time, if that is needed.
+// readStates returns the present state, and the part of it that has lasted for recheckDelay: all of it if there is no
+// ring.
 func (s *readCommand) readStates(ctx context.Context, root string) (now whySnapshot, lasting inspect.Graph, err error) {
 	if now, err = s.readSnapshot(ctx, root); err != nil || len(now.graph.Circles) == 0 {
 		return now, now.graph, err
 	}
 	if s.output == "table" {
-		printLine(s.cmd.ErrOrStderr(), "sessions wait for each other; checking again in %v, since that may pass", settles)
+		printLine(s.cmd.ErrOrStderr(), "sessions wait for each other; checking again in %v, since that may pass", recheckDelay)
 	}
 	select {
-	case <-time.After(settles):
+	case <-time.After(recheckDelay):
 	case <-ctx.Done():
 		return now, lasting, ctx.Err()
 	}
@@ -80,7 +81,8 @@ func (s *readCommand) readStates(ctx context.Context, root string) (now whySnaps
 	return now, now.graph.Lasting(earlier), nil
 }
 
-// readSnapshot looks once. A path that may not be read itself may be one of the lines below the root all the same.
+// readSnapshot reads the state once. Without permission to read the path, the search from the root may still find its
+// line.
 func (s *readCommand) readSnapshot(ctx context.Context, root string) (l whySnapshot, err error) {
 	err = s.readOnce(ctx, func(ctx context.Context) (err error) {
 		l.line, err = inspect.Who(ctx, s.client, s.path, s.readLimits()...)
@@ -92,7 +94,7 @@ func (s *readCommand) readSnapshot(ctx context.Context, root string) (l whySnaps
 		case errors.Is(err, framework.ErrNoChroot):
 			return err
 		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && isAtOrBelow(root, s.path):
-			return nil // there is neither; the graph is empty, as for a root that has no lines
+			return nil // neither root nor path exists; the graph is empty, as without lines
 		case errors.Is(err, framework.ErrNoNode):
 			return fmt.Errorf("--root %s does not exist: %w", plain.Text(root), err)
 		case errors.Is(err, framework.ErrNoAuth) && root != s.path:
@@ -103,7 +105,7 @@ func (s *readCommand) readSnapshot(ctx context.Context, root string) (l whySnaps
 	return l, err
 }
 
-// printWhy prints the part of the graph that concerns the path. The findings are of lasting.
+// printWhy prints the part of the graph that concerns the path. The findings are those of lasting.
 func (s *readCommand) printWhy(now whySnapshot, lasting inspect.Graph) error {
 	line, graph := now.line, now.graph
 	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
@@ -124,7 +126,8 @@ func (s *readCommand) printWhy(now whySnapshot, lasting inspect.Graph) error {
 			}
 		}
 	}
-	rings := map[string]bool{} // the paths of a ring that has a concerned path
+	// Whether a ring has a concerned path, by the path of the ring's first edge, which is also the path of its finding.
+	rings := map[string]bool{}
 	for _, ring := range lasting.Circles {
 		for _, e := range ring {
 			rings[ring[0].Path] = rings[ring[0].Path] || concerned[e.Path]
@@ -164,14 +167,14 @@ type jsonWhy struct {
 	Lines    []jsonLine    `json:"lines"`
 	Chains   [][]jsonEdge  `json:"chains"` // of each line with waiters: the chain of waits
 	Findings []jsonFinding `json:"findings"`
-	Unknown  string        `json:"connectionsUnknown,omitempty"` // why silent processes may not be seen
+	Unknown  string        `json:"connectionsUnknown,omitempty"` // why the list of connections may be incomplete
 }
 
 type jsonEdge struct {
 	Path   string          `json:"path"`
 	Waiter jsonParticipant `json:"waiter"`
 	Ahead  jsonParticipant `json:"ahead"`
-	Any    bool            `json:"any,omitempty"`
+	Any    bool            `json:"any,omitempty"` // the release of any one of several holders ends the wait
 	text   string
 }
 
@@ -191,13 +194,14 @@ func (s *readCommand) jsonEdges(edges []inspect.Edge) (all []jsonEdge) {
 	return all
 }
 
-// participantText is a participant in a sentence.
+// participantText returns a participant's text in a sentence.
 func (s *readCommand) participantText(p inspect.Participant) string {
-	text := "session " + sessionText(p.Session)
+	session := "session " + sessionText(p.Session)
+	text := session
 	if p.Session == 0 {
 		text = "the node " + plain.Text(p.Name) + " that is not ephemeral"
 	}
-	if name := s.participantName(p); name != text {
+	if name := s.participantName(p); name != session {
 		text += " (" + name + ")"
 	}
 	return text

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -142,4 +143,18 @@ func (b *bed) deadlock() {
 		waits.Go(func() { _, _ = mutex.New(clients[1-i], name).Acquire(ctx) })
 		b.soon("waiting", func() bool { all, _ := b.srv.Children(name); return len(all) == 2 })
 	}
+}
+
+// A holder that is not ephemeral has no session to be named.
+func TestWhyOfAHolderWithoutASession(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const node = "_c_0fe26a6e-2ac3-4e1f-b2a4-3f5a3bb3b1d0-lock-0000000000"
+	require.NoError(t, b.srv.Create("/locks/a/"+node, nil))
+	waiter := b.start("lock", "/locks/a", "--id", "waiter", "--", "sleep", "600")
+	b.soon("waiting", func() bool { names, _ := b.srv.Children("/locks/a"); return len(names) == 2 })
+	_, out, err := b.runs("why", "/locks/a")
+	assert.Contains(t, out, "at /locks/a for the node "+node+" that is not ephemeral\n", err)
+	waiter.signal(syscall.SIGTERM)
+	waiter.code()
 }
