@@ -93,7 +93,7 @@ func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper
 type clientCore struct {
 	clientBase
 	manager     *sessionManager
-	ops         *operationSupport
+	ops         *operationResources
 	closeResult struct {
 		begun atomic.Bool
 		done  chan struct{} // closed when err is set
@@ -103,10 +103,10 @@ type clientCore struct {
 	callerRetry    []retry.Option // of Client.Retry
 }
 
-// operationSupport has the parts that the operations of all views of a client share: the goroutines of the
+// operationResources has the parts that the operations of all views of a client share: the goroutines of the
 // callbacks, the clean-ups, and the count of the goroutines that work for operations. The core closes it after its
 // last session.
-type operationSupport struct {
+type operationResources struct {
 	log             *slog.Logger // writes to logLines
 	cleanupLog      *slog.Logger // has its own logLines, and so does not keep the client alive: see CleanupLogger
 	workers         workerGroup
@@ -117,9 +117,9 @@ type operationSupport struct {
 	backgroundCount atomic.Int64 // operations in the background that count for the limit
 }
 
-// newOperationSupport is called by New before the first session.
-func newOperationSupport(core *clientBase, handler slog.Handler) *operationSupport {
-	o, detached := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
+// newOperationResources is called by New before the first session.
+func newOperationResources(core *clientBase, handler slog.Handler) *operationResources {
+	o, detached := &operationResources{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
 	o.log, o.cleanupLog = o.logLines.newLogger(handler), detached.newLogger(handler)
 	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
 	for _, s := range []*serialExecutor{

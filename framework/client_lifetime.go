@@ -38,7 +38,7 @@ func New(connect string, opts ...Option) (*Client, error) {
 	c.awaitedRequests.New = newAwaitedRequest
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(&c.clientBase)
-	c.ops = newOperationSupport(&c.clientBase, cfg.logger.Handler())
+	c.ops = newOperationResources(&c.clientBase, cfg.logger.Handler())
 	c.log, c.hooks.spawn = c.ops.log, c.ops.workers.spawn
 	if err := c.manager.openEpoch(1, nil, nil); err != nil {
 		c.ops.workers.close()

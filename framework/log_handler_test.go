@@ -19,7 +19,7 @@ func TestLinesOfTheLogAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, written := logging(slog.LevelInfo)
 		g := newGate()
-		o := newOperationSupport(nil, gatedHandler{handler.Handler(), g})
+		o := newOperationResources(nil, gatedHandler{handler.Handler(), g})
 		g.shut.Store(true)
 		log := o.log.With("client", 1).WithGroup("g").With("a", 2)
 		for n := range maxQueuedLines + 10 {

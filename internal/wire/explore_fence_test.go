@@ -11,7 +11,7 @@ import (
 // The model of what is left of a client's sessions. It calls openFences.keepNewest, dueForClosing and recordTry, and
 // sessionIdentity.beginHandshake, endHandshake, recordConnection and mayOutlive; it plays the servers, the network,
 // closeEarlierSessions, Session.Close and the owner, who passes the sessions that have ended to the next one
-// (framework's manager.lost).
+// (framework's onSessionLost).
 //
 // Bounds: three sessions, three handshakes whose answer is lost, three attempts to close a session that fail (executed
 // or not), one member without a quorum. A request that was written to a connection is executed at any time while its
