@@ -88,7 +88,8 @@ func (e *engine) run() {
 		}
 		select {
 		case <-e.inbox.More():
-			// A reconnect is reported before the changes that it revealed.
+			// A reconnect is reported before the changes that it revealed. (If several are queued, publish.go waits for them:
+			// reportedConnections.)
 			select {
 			case state, ok := <-states:
 				e.handleState(state, ok)

@@ -15,6 +15,9 @@ import (
 //  1. On the new connection internal/wire arms the watch again. After the server's reply the watch reports EventReset.
 //  2. handleGap asks for the server's zxid. Until then no read is sent.
 //  3. If that is the zxid of the last reply before the gap, nothing was missed. Otherwise compareAfterGap compares every node.
+//
+// If the connection is lost again in between, the next EventReset begins at 2 again, and a late reply for the earlier gap
+// is ignored. The reads of a comparison that was not finished stay queued (requeueReads).
 type persistentStrategy struct {
 	engine  *engine
 	pending pendingEvents
@@ -23,7 +26,7 @@ type persistentStrategy struct {
 	armed          bool         // the server has confirmed the watch
 	compareWhenSet bool         // the watch was not set at the first try: compare when it is set
 	losses         int          // connections lost in a row while setting the watch
-	zxid           int64        // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
+	zxid           int64        // of the last reply: all changes until then are reported, or found by queued reads; 0 if unknown
 	gapOpen        bool         // events may have been missed, and the reply to requestZxid has not come
 	zxidRequests   int          // how often requestZxid was called
 	retryAt        time.Time    // when to set the watch, or to request the zxid, again

@@ -62,8 +62,9 @@ func toWireACL(acl []ACL) []jute.ACL {
 // Identity is an authenticated client, as ACLs name it.
 type Identity struct{ Scheme, ID string }
 
-// DigestIdentity is a client with WithAuth("digest", []byte("user:password")). Only a hash goes into the tree. Any
-// client that may read the ACL can try passwords against the hash, so use a long password.
+// DigestIdentity is a client with WithAuth("digest", []byte("user:password")). Only a hash goes into the tree. A
+// client with ADMIN on a node (on old servers any that may read its ACL) can try passwords against the hash, so use a
+// long password.
 //
 // The result is Identity{"digest", "user:" + base64(sha1("user:password"))}. A program that grants rights to another
 // service needs only this hash, not the service's password.

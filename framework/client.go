@@ -235,7 +235,7 @@ func (c *Client) executors() *backgroundExecutors {
 // fail with ErrInvalidPath.
 //
 // The namespace's root node is created, as a container, when an operation first fails because the root is
-// missing. Corresponds to Curator's usingNamespace.
+// missing. ([Client.Ensure] creates it as a persistent node.) Corresponds to Curator's usingNamespace.
 func (c *Client) UsingNamespace(ns string) *Client {
 	if c.isZeroValue() {
 		return &Client{}

@@ -36,7 +36,7 @@ func (l *logLines) flush(ctx context.Context) {
 // queueingHandler queues each record in logLines.
 type queueingHandler struct {
 	*logLines
-	target func() slog.Handler // makes the user's handler with the attributes and groups; calls the user's methods
+	target func() slog.Handler // the user's handler with the attributes and groups; runs user code, so only called in the queue
 }
 
 // Enabled implements [slog.Handler]. Handle calls the user's Enabled, which may block, on the other goroutine.

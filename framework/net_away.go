@@ -59,7 +59,7 @@ func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
 type disconnectedError struct {
 	err     error
 	servers string
-	failure error // of the last attempt; nil if no attempt has ended yet
+	failure error // of the last attempt, or the loss of the last connection; nil if there is none yet
 }
 
 func (e *disconnectedError) Error() string {

@@ -149,7 +149,7 @@ func parseServerEntry(entry string) (server, fault string) {
 		if err != nil || !addr.Is6() || strings.ContainsFunc(host, isUnprintable) {
 			return "", "there is no IPv6 address between the brackets"
 		}
-		host = addr.String() // the usual form; it keeps the zone, a name in which upper and lower case differ
+		host = addr.String() // the usual form; a zone keeps its case, which matters
 	case strings.Count(entry, ":") > 1:
 		return "",
 			`it has several colons; write an IPv6 address in brackets: "[::1]:2181"; separate servers by commas`

@@ -19,7 +19,7 @@ type operation[T any] struct {
 	procedure[T]
 	slowToDecode    bool // decodeReply may take long
 	exemptFromLimit bool // does not count for the limit of the operations in the background
-	maxInFlight     int  // as in Background
+	maxInFlight     int  // of requests for one shared read, see Background.Shared; 0: not shared
 	// resultIfAbsent, if set, is the result when the node does not exist. Without it that is an error, ErrNoNode.
 	resultIfAbsent *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
@@ -133,7 +133,7 @@ type operationRun[T any] struct {
 	wasCutOff      bool // the server has closed the connection, probably because of the size of this request
 	abandoned      bool // the caller has stopped waiting for a request in flight: leftovers gets the reply
 	countsForLimit bool // the operation counts for the limit of the background until its first reply
-	inSharedRead   bool // its request counts as in flight in a sharedRead
+	inSharedRead   bool // its request counts for maxInFlight, until its reply
 	sharedResult   *any // the result that the sharers of a reply have in common; nil without sharers
 }
 

@@ -30,7 +30,7 @@ type CreateBuilder struct {
 	orSet        bool
 	idempotent   bool
 	storeStat    *Stat
-	inPlaceOf    *inPlaceArguments
+	inPlaceOf    *inPlaceArguments // of InPlaceOf
 }
 
 // Create begins to create a node. Corresponds to Curator's create.
@@ -84,14 +84,14 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	return b
 }
 
-// Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
+// Idempotent counts it as success that an earlier try of this call created the node. When a try's reply was lost
 // and the repeat fails with ErrNodeExists, the client reads the node. If the node is as that try would have
 // left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), the
 // call succeeds. Otherwise it fails as without Idempotent.
 //
 // A node that existed before the call is ErrNodeExists, whatever its data: of several clients that create one node, one
-// succeeds. There is an exception: another client may create exactly the same node while the reply is lost, or so
-// shortly before the call that this client had not seen its transaction. To distinguish the nodes, put the client's name
+// succeeds. An exception: the call also succeeds if another client created exactly the same node, while the reply was
+// lost or so shortly before that this client had not seen the transaction. To distinguish the nodes, put the client's name
 // into the data, or use WithProtection. Idempotent needs permission to read the node.
 //
 // With OrSetDataVersion the same holds for the change of an existing node, as in [SetDataBuilder.Idempotent]. A
@@ -307,7 +307,7 @@ func (x *createProcedure) createParents(ctx context.Context, e *sessionEpoch) (a
 	if x.aclToParents {
 		p.acl = x.node.acl
 	}
-	if x.parentMode != Container { // the root is a container, whatever the parents below are
+	if x.parentMode != Container { // the root is a container, whatever mode the parents below have
 		if _, err := c.createRoot(ctx, e); err != nil {
 			return false, err
 		}

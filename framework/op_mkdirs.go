@@ -20,17 +20,17 @@ type parentOptions struct {
 }
 
 // WithParentLevels limits how many missing parents of a node one operation creates; 0: none. It applies to recipes and
-// to the root of a namespace, too. So a typing error in a path does not create a second tree. Beyond the limit nothing
-// is created, and the error is ErrNoNode. The node at the path of [Client.Ensure] or [Client.CreateContainers] does not
-// count as a parent. The limit costs one more request when parents are missing. Default: no limit.
+// to the root of a namespace, too. So a typing error in a path does not create a second tree. If more are
+// missing, none is created: ErrNoNode. The node at the path of [Client.Ensure] or [Client.CreateContainers] does not
+// count as a parent. The limit costs no request unless it is exceeded. Default: no limit.
 func WithParentLevels(levels int) Option {
 	return checkedOption(levels >= 0, func(o *options) { o.parentLevels = &levels },
 		"WithParentLevels", "%d levels; choose 0 for none, or leave the option out for no limit", levels)
 }
 
-// WithPersistentParents makes those missing parents persistent nodes that would otherwise be containers: of the nodes of
-// recipes, roots of namespaces, and with CreatingParentContainersIfNeeded and CreateContainers. The servers then never
-// delete them. Corresponds to Curator's dontUseContainerParents.
+// WithPersistentParents makes persistent what would otherwise be created as a container: the parents of recipes' nodes,
+// the roots of namespaces, and the nodes of CreatingParentContainersIfNeeded and CreateContainers. The servers then
+// never delete them. Corresponds to Curator's dontUseContainerParents.
 func WithPersistentParents() Option {
 	return func(o *options) error { o.persistentParents = true; return nil }
 }

@@ -18,7 +18,7 @@ type Found struct {
 	Lines []Line
 	// Stopped is a sentence about why the search is incomplete, or "" if it is complete.
 	Stopped string
-	// Unreadable are nodes whose children may not be listed, at most 20; UnreadableCount is the number of all of
+	// Unreadable are nodes whose children cannot be listed, at most 20; UnreadableCount is the number of all of
 	// them.
 	Unreadable      []string
 	UnreadableCount int
@@ -31,9 +31,9 @@ const mostInLine = 500
 // does not look into /zookeeper, nor below a participant.
 //
 // Errors: ErrInvalidPath; ErrNoNode if root does not exist, and ErrNoAuth if its children may not be listed; the
-// errors of every read. Unreadable has the nodes further down that cannot be read.
+// errors that any read can have. Unreadable has the nodes further down that cannot be read.
 //
-// It sends one list for each node except participants, and for each line the requests of [Who]. It stops after
+// It sends one list for each node except participants, and for each line the further requests of [Who]. It stops after
 // [WithMostNodes] nodes and at [WithMostDepth] levels, and sets Stopped. Of a line it reads the first 500 holders and
 // the first 500 waiters; [Line.More] counts the others.
 func Locks(ctx context.Context, client *framework.Client, root string, opts ...Option) (Found, error) {
@@ -117,7 +117,7 @@ func (r *treeReader) examineNode(
 				children = nil
 			}
 		} else {
-			r.nodesLeft = max(r.nodesLeft, before-len(children)) // the children are listed instead
+			r.nodesLeft = max(r.nodesLeft, before-len(children)) // each counts when it is listed
 		}
 	}
 	for _, name := range children {
@@ -128,7 +128,7 @@ func (r *treeReader) examineNode(
 	return below, nil
 }
 
-// isInUse reports whether the line has items, or a participant with a session or with an unreadable node.
+// isInUse reports whether the line has items, or a participant with a session or with a Stat that cannot be read.
 func (l Line) isInUse() bool {
 	switch l.Kind {
 	case Mutex, ReadWriteLock, Latch, Semaphore, DoubleBarrier, Members:

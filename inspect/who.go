@@ -77,7 +77,7 @@ const mostForeign = 20
 // Who reads the line at a path: its kind, its holders and its waiters.
 //
 // A path without a node is not an error: its kind is [Nothing]. Errors: ErrInvalidPath; ErrNoAuth if the client may
-// not list the path's children; the errors of every read.
+// not list the path's children; the errors that any read can have.
 //
 // It sends one list (two more for a semaphore, for kazoo's a getData and one more), one exists for each participant,
 // and one getData for each that has data; for a node without children one getData. If a holder leaves between these

@@ -21,8 +21,8 @@ const (
 	Both = FromClient | ToClient
 )
 
-// clientConn is a client's connection: a reader that executes requests one after the other, and a writer. Fields
-// without a remark are guarded by the server's lock.
+// clientConn is a client's connection: a reader that executes requests one after the other, and a writer. The
+// server's lock guards all fields that are not immutable, atomic or a channel; out has a lock of its own.
 type clientConn struct {
 	s    *Server
 	id   int64    // immutable; grows with each connection
@@ -72,23 +72,23 @@ const (
 // (zookeeper.nio.sessionlessCnxnTimeout). After that the session's timeout counts.
 const greetTime = 10 * time.Second
 
-// lingerTime is the limit for a client whose connection has ended to read each piece (64 KiB) of the queue; after it
-// the rest is dropped.
+// lingerTime is the time that a client has to read each piece (about 64 KiB) of the queue after the server has ended
+// the connection; then the rest is dropped.
 const lingerTime = 10 * time.Second
 
-// readAhead bounds the memory allocated for a frame beyond the bytes that have arrived: at most readAhead, or as many
-// bytes as have arrived.
+// readAhead bounds the memory allocated for a frame beyond the bytes that have arrived: at most readAhead or the number
+// of bytes that have arrived, whichever is larger.
 const readAhead = 16 << 10
 
 // outgoingQueue is the queue of replies and events to be written. While the connection lives, none of them is
-// dropped. The outbox is bounded in two ways: the connection's requests are not read while it is full, and the
-// connection ends at drownLimit. It has its own lock, so that the writer does not contend for the server's.
+// dropped. It is bounded in two ways: the connection's requests are not read while it is full, and the
+// connection ends at drownLimit. It also has its own lock, so that the writer does not contend for the server's.
 type outgoingQueue struct {
 	mu     sync.Mutex
 	items  []outgoingFrame
 	unsent int           // bytes queued, and taken by the writer but not written yet
 	ended  bool          // nothing more is queued
-	last   bool          // but the queue is still sent
+	last   bool          // ended, and the queue is still sent
 	wake   chan struct{} // of capacity 1
 	room   chan struct{} // of capacity 1: wakes the reader
 }

@@ -32,8 +32,8 @@ type client struct {
 	started  bool
 }
 
-// connect shakes hands on a new connection. It returns false when the server refuses the session, or closes
-// without an answer.
+// connect shakes hands on a new connection. It returns false when the server closes without a reply. After a refusal the
+// reply has no session ID, and the connection is dropped.
 func (c *client) connect(
 	system System, hello jute.ConnectRequest,
 ) (answer jute.ConnectResponse, answered bool, err error) {
@@ -77,7 +77,7 @@ func (c *client) write(frame []byte) error {
 	if _, err := c.nc.Write(frame); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		return errSilent
 	}
-	return nil // that the connection is closed is seen by reading
+	return nil // read detects a closed connection
 }
 
 // read returns the next frame, or nil when the server has closed the connection, which is then dropped.

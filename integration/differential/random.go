@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// generator makes histories. Its world is small, so that operations meet at the same nodes: most of them go
-// to the pool, which is made first.
+// generator makes histories. Its world is small, so that operations meet at the same nodes: most of them use
+// the paths of pool, which the history creates first.
 type generator struct {
 	*rand.Rand
 	pool   []string
@@ -61,7 +61,7 @@ func Random(seed uint64) []Op {
 // RandomExpiry is a history of 15 to 30 such operations with sessions that expire.
 func RandomExpiry(seed uint64) []Op {
 	g := newGenerator(seed, 0xdead)
-	left := 2 // expiries take their time
+	left := 2 // expiries at most: each waits for a session timeout
 	return g.history(15+g.IntN(16), func() Op {
 		if left > 0 && g.chance(6) {
 			left--
@@ -85,7 +85,7 @@ func (g generator) history(length int, operation func() Op) []Op {
 		if g.IntN(2) == 0 { // only runs of one session can be pipelined
 			session = g.IntN(sessions)
 		}
-		// The real server checks a write against the usage of a quota by executed writes, not by the ones in flight.
+		// No pipelining with quotas: the real server's check does not count the writes in flight.
 		ops[i].Session, ops[i].More = session, g.IntN(2) == 0 && !g.quotas
 	}
 	return ops
@@ -96,7 +96,7 @@ func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))
 // chance is true once in n times.
 func (g generator) chance(n int) bool { return g.IntN(n) == 0 }
 
-// weighted kinds of operations: the number of its names is a kind's weight.
+// mix has each kind of operation as often as its weight.
 var mix = func() []string {
 	weights := map[string]int{"create": 10, "create2": 8, "createContainer": 3, "createTTL": 3, "delete": 8,
 		"exists": 7, "getData": 8,
@@ -211,7 +211,7 @@ func (g generator) create(op *Op, kind string) {
 
 var nodeNames = []string{"a", "b", "c"}
 
-// path is mostly below home, two levels deep at most, and sometimes none at all.
+// path is mostly below home, three levels deep at most; sometimes it is invalid or empty.
 func (g generator) path() string {
 	switch {
 	case g.chance(40):
@@ -288,7 +288,7 @@ func (g generator) multi(kinds ...string) []Op {
 	return ops
 }
 
-// quota creates one of the nodes that make a quota, or reads its usage.
+// quota creates or deletes one of the nodes that make a quota, or reads its usage.
 func (g generator) quota() Op {
 	dir := quotaHome + "/" + pick(g, nodeNames...)
 	switch g.IntN(6) {

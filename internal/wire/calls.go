@@ -15,7 +15,7 @@ type Call struct {
 	Op int32
 	// Body is the encoded record after the request header.
 	Body []byte
-	// Watch is armed with this read; the watch flag in Body is set as needed.
+	// Watch is armed by this call; the watch flag or mode in Body is set as needed.
 	Watch *Watch
 	// Rearm arms watches by setWatches; Body is made of it.
 	Rearm *Rearming
@@ -30,7 +30,7 @@ type Call struct {
 	// calls that keep the session or its holds alive, not for calls that arm or remove watches: these stay in order.
 	Urgent bool
 
-	armsWatch  bool // as written, it arms its watches, or a persistent watch serves Watch
+	armsWatch  bool // once written: it arms its watches, or a persistent one serves Watch
 	xid        int32
 	list       *callList // where it is: queued or in flight; nil when it has ended
 	prev, next *Call     // there
@@ -179,17 +179,17 @@ func (c *Call) removeFromList() {
 	l.count--
 }
 
-// patienceTimer determines which calls have waited too long for a connection. A goroutine watches the queue while there
-// is none. Session.mu guards it.
+// patienceTimer determines which calls have waited too long for a connection. Without one a goroutine watches the queue.
+// Session.mu guards it.
 type patienceTimer struct {
 	waitsSince time.Time     // when the last connection was lost
-	nextEnd    time.Time     // when the first call's patience ends; zero if no call has a limit
+	nextEnd    time.Time     // the earliest end of any call's patience; zero if no call has a limit
 	watched    bool          // the goroutine runs
 	wake       chan struct{} // wakes it: nextEnd is earlier now, or there is a connection
 }
 
-// canSkipFrom reports whether c and all later calls in its list can be skipped: at that time the patience of none has
-// ended, or ends before nextEnd. The list is in the order of Submit, so if all calls have the same patience, one call
+// canSkipFrom reports whether c and all later calls in its list can be skipped: no patience of theirs has ended by at, or
+// ends before nextEnd. The list is in the order of Submit, so if all calls have the same patience, one call
 // that still waits is enough for all after it.
 func (p *patienceTimer) canSkipFrom(c *Call, at time.Time) bool {
 	earliest := p.waitStart(c).Add(c.list.leastPatience)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clockReading is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which is never set,
+// clockReading is a reading of the clock by which sessions live: Go's monotonic clock, which is never set,
 // and the time that the machine has slept by then. On most systems Go's clock stands still while the machine sleeps. In
 // a test's bubble it is virtual, and the machine sleeps only if the test says so.
 type clockReading struct {

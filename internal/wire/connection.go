@@ -80,7 +80,7 @@ func (s *Session) handleEvent(l *connection, in incomingFrame) error {
 	return nil
 }
 
-// handlePong handles the reply to the oldest ping in flight (rule R2). It returns ErrLapsed if the session had been lost
+// handlePong handles the reply to the oldest ping in flight. It returns ErrLapsed if the session had been lost
 // before.
 func (s *Session) handlePong(l *connection, h jute.ReplyHeader) error {
 	p, at := &l.pulse, readClock()

@@ -49,8 +49,8 @@ func (m schedule) pass(l *Liveness) {
 	older(&l.attachSent)
 	older(&l.connectSent)
 	older(&l.unprovenSince)
-	older(&l.touchAfterGap.sent)
-	older(&l.touchAfterGap.replied)
+	older(&l.touchAfterPause.sent)
+	older(&l.touchAfterPause.replied)
 	older(&l.countsAfter)
 	older(&l.lastWrite)
 	older(&l.heldSince)
@@ -75,8 +75,8 @@ func (m schedule) plain(l *Liveness) {
 	if l.holds == 0 {
 		l.heldSince = 0
 	}
-	if l.touchAfterGap.sent <= l.countedTouch {
-		l.touchAfterGap, l.countsAfter = serverTouch{sent: l.countedTouch}, 0
+	if l.touchAfterPause.sent <= l.countedTouch {
+		l.touchAfterPause, l.countsAfter = serverTouch{sent: l.countedTouch}, 0
 	}
 }
 

@@ -93,7 +93,7 @@ func (m session) unpack(p *ledger) *Liveness {
 		lowestTimeout: time.Duration(p.lowest) * unit,
 		countedTouch:  boot(p.claim), hasCounted: true, lastSent: boot(p.sent),
 		connecting: p.connecting, timeoutUnproven: p.doubted, unprovenSince: boot(p.doubt), attachUnproven: p.attached, attachSent: boot(p.attach),
-		touchAfterGap: of(p.fresh), touchCount: int(p.n),
+		touchAfterPause: of(p.fresh), touchCount: int(p.n),
 	}
 	for i := range l.touchCount {
 		l.touches[i] = of(p.touches[i])
@@ -126,14 +126,14 @@ func (m session) pack(l *Liveness) (p ledger) {
 			kept = append(kept, t)
 		}
 	}
-	fresh := l.touchAfterGap.sent > l.countedTouch || p.doubted
+	fresh := l.touchAfterPause.sent > l.countedTouch || p.doubted
 	for i, t := range kept {
 		p.touches[i] = of(t)
 		replaced := i > 0 && i == len(kept)-1 && kept[i-1].replied == t.replied
-		fresh = fresh && (replaced || t.replied > l.touchAfterGap.replied || t.sent < l.touchAfterGap.sent)
+		fresh = fresh && (replaced || t.replied > l.touchAfterPause.replied || t.sent < l.touchAfterPause.sent)
 	}
 	if p.n = int8(len(kept)); fresh {
-		p.fresh = of(l.touchAfterGap)
+		p.fresh = of(l.touchAfterPause)
 	}
 	return p
 }
@@ -543,7 +543,7 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 		live.Assume(m.servers(false))
 		live.RecordConnected(clock, clock, 8*unit, false)
 		packed := m.pack(&Liveness{standing: live.standing, servers: live.servers, lowestTimeout: live.lowestTimeout,
-			hasCounted: true, countedTouch: modelNow.Boot, lastSent: modelNow.Boot, touchAfterGap: serverTouch{modelNow.Boot, modelNow.Mono},
+			hasCounted: true, countedTouch: modelNow.Boot, lastSent: modelNow.Boot, touchAfterPause: serverTouch{modelNow.Boot, modelNow.Mono},
 			touches: [touchSlots]serverTouch{{modelNow.Boot, modelNow.Mono}}, touchCount: 1})
 		both := func(f func(l *Liveness, now Instant)) {
 			before := live.countedTouch

@@ -23,8 +23,8 @@ type incomingFrame struct {
 }
 
 // receiveFrame reads a frame. limitOf returns its limit by its xid; anySize means that the reply has data or a list, whose
-// size depends on the tree: if it is too large it is skipped, and the connection continues. maxReply is for the error
-// about another protocol.
+// size depends on the tree: if it is too large it is skipped, and the connection continues. An error about the length
+// may name maxReply.
 func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (most int, anySize bool, err error)) (
 	in incomingFrame, err error) {
 	b, err := m.Peek(4)
@@ -96,10 +96,10 @@ func (m *meteredReader) expectBytes(bytes int) {
 	m.frameBegun, m.frameMissing, m.frameRead = readClock(), max(bytes-m.Buffered(), 0), 0
 }
 
-// slowFrame is the least size in bytes of a frame that may be worth a wait: see isWorthWaiting.
+// slowFrame is the least number of missing bytes of a frame whose pace counts: see isWorthWaiting.
 const slowFrame = 64 << 10
 
-// timeToComplete returns the time from at until the current frame is complete, at its present pace. It returns false
+// timeToComplete returns how long after at the current frame is complete, at its present pace. It returns false
 // without such a frame, if no byte of it has come, or if it is short.
 func (m *meteredReader) timeToComplete(at clockReading) (time.Duration, bool) {
 	m.mu.Lock()

@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// How a session lives and ends: promise P1 and the rules R1 to R5, R8.
+// How a session lives and ends: promise P1.
 
 // deadline is the instant at which the session lapses if nothing is answered any more.
 func (c *client) deadline() time.Time { return time.Now().Add(c.Validity().Remaining()) }
@@ -137,7 +137,7 @@ func TestALostPingIsNoSilence(t *testing.T) {
 	}
 }
 
-// Rule R6: a hold lives from committed writes, and the session is given up with it.
+// A hold lives from committed writes, and the session is given up with it.
 func TestHeldByHeartbeats(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		rule := Servers{Report: 1500 * time.Millisecond}
@@ -604,7 +604,7 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 	})
 }
 
-// Rule R1: only answers to our own requests count, and of these not all.
+// Only replies to our own requests count, and of these not all.
 func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 	for name, say := range map[string]func(p *peer){
 		"watch events": func(p *peer) {
@@ -712,7 +712,7 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 	})
 }
 
-// Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
+// After a pause of the process the answers that were waiting are read before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 	for name, answer := range map[string]func(s *Session, l *connection, c *Call) bool{
 		"ping": func(s *Session, l *connection, _ *Call) bool { return s.handlePong(l, jute.ReplyHeader{}) == nil },
@@ -756,7 +756,6 @@ func TestNothingRevivesALostSession(t *testing.T) {
 	})
 }
 
-// Rules R4 and R9.
 func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		switch n {

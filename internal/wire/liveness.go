@@ -16,7 +16,8 @@ const (
 	Committed
 )
 
-// Servers has the assumptions about the servers of a session.
+// Servers has the assumptions about the servers of a session. Package framework computes them (planFor in
+// hold_safety.go).
 type Servers struct {
 	// Standalone means that the connected server is in no ensemble: it expires the sessions itself.
 	Standalone bool
@@ -27,7 +28,7 @@ type Servers struct {
 	// Stale is D: the longest time that a member continues to reply after its last contact with the leader, plus
 	// Report. 0 if it is not known; then only committed writes prove anything.
 	Stale time.Duration
-	// Margin is the time before the servers' earliest expiry at which a hold ends.
+	// Margin is the time before the servers' earliest expiry at which a hold ends, and a session is lost by the clock.
 	Margin time.Duration
 }
 
@@ -111,10 +112,10 @@ type Liveness struct {
 	timeoutUnproven bool
 	unprovenSince   time.Duration
 
-	touches       [touchSlots]serverTouch // of this connection, not counted yet, oldest first
-	touchCount    int
-	touchAfterGap serverTouch   // the first after the last pause of two held ping intervals or more, or of this connection
-	countsAfter   time.Duration // Mono: a committed write counts touchAfterGap if it was sent later
+	touches         [touchSlots]serverTouch // of this connection, not counted yet, oldest first
+	touchCount      int
+	touchAfterPause serverTouch   // the first after the last pause of two held ping intervals or more, or of this connection
+	countsAfter     time.Duration // Mono: a committed write counts touchAfterPause if it was sent later
 
 	hasWritten bool
 	lastWrite  time.Duration // Boot: when the last committed write was sent
@@ -167,7 +168,7 @@ func (l *Liveness) RecordConnected(sent, now Instant, granted time.Duration, rea
 		return
 	}
 	l.connecting, l.attachUnproven, l.attachSent = false, !first, sent.Boot
-	l.touchAfterGap, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
+	l.touchAfterPause, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
 	switch {
 	case first:
 		l.countTouch(sent.Boot)
@@ -177,7 +178,8 @@ func (l *Liveness) RecordConnected(sent, now Instant, granted time.Duration, rea
 	l.keepTouch(serverTouch{sent.Boot, now.Mono})
 }
 
-// RecordReply records that the reply to a request sent at sent came at now.
+// RecordReply records that the reply to a request sent at sent came at now. sent is read before the request is written:
+// by writeCall (requests.go), for a ping by checkPulse (connection.go).
 func (l *Liveness) RecordReply(p Proof, sent, now Instant) {
 	if l.standing.Timeout == 0 {
 		return
@@ -196,8 +198,8 @@ func (l *Liveness) RecordReply(p Proof, sent, now Instant) {
 		l.countTouch(l.touches[counted].sent)
 	}
 	l.touchCount = copy(l.touches[:], l.touches[counted:l.touchCount])
-	if l.touchAfterGap.replied < reported { // it may not be among the touches any more
-		l.countTouch(l.touchAfterGap.sent)
+	if l.touchAfterPause.replied < reported { // it may not be among the touches any more
+		l.countTouch(l.touchAfterPause.sent)
 	}
 	if p == Committed {
 		if l.attachUnproven {
@@ -206,7 +208,7 @@ func (l *Liveness) RecordReply(p Proof, sent, now Instant) {
 		l.attachUnproven, l.hasWritten, l.lastWrite = false, true, sent.Boot
 	}
 	if sent.Boot-last > 2*l.heldPingInterval() {
-		l.touchAfterGap, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
+		l.touchAfterPause, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
 	}
 	l.keepTouch(serverTouch{sent.Boot, now.Mono})
 }
@@ -248,7 +250,7 @@ func (l *Liveness) HoldLeft(now Instant) time.Duration {
 }
 
 // SessionLeft returns the time until the client gives the session up: with holds, as long as these are certain; without,
-// as long as a server may keep it.
+// Timeout less Margin after the sending of the last request with a reply, whether that counts for holds or not.
 func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	if l.holds > 0 {
 		return l.HoldLeft(now)
@@ -287,14 +289,14 @@ func (l *Liveness) minHoldTime() time.Duration {
 }
 
 // WriteDue returns the time until a write has to be sent for the holds, and false if none has to be. If D is not known,
-// one is due every T/6. Otherwise one is due for touchAfterGap (after a time without holds, a reconnect, or a stalled
+// one is due every T/6. Otherwise one is due for touchAfterPause (after a time without holds, a reconnect, or a stalled
 // network), which counts by a write much sooner than by pings. A hold that ends before that costs no write.
 func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
 	maybeStandalone := l.standing.Standalone && !l.standing.Current && !l.verdictLater // then no write is needed
 	if l.holds == 0 || !l.hasCounted || l.servers.Standalone || maybeStandalone {
 		return 0, false
 	}
-	if l.countedTouch < l.touchAfterGap.sent {
+	if l.countedTouch < l.touchAfterPause.sent {
 		in, due = max(l.countsAfter+1-now.Mono, l.heldSince+l.servers.Report-now.Boot), true
 	}
 	if l.servers.Stale == 0 {

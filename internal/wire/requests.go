@@ -135,7 +135,7 @@ func catchUpCall() *Call {
 }
 
 // writeCall moves a call to the connection's output, after the watch's flag or mode is set in its body. The time of
-// sending is read before that (rule R2).
+// sending is read before that.
 func (s *Session) writeCall(l *connection, c *Call) {
 	switch {
 	case c.Watch != nil:
@@ -238,7 +238,7 @@ func (s *Session) completeCall(l *connection, c *Call, in incomingFrame, t *call
 	s.sendQueued(t)
 }
 
-// extendsSession reports whether a reply with this code proves that the server has touched the session (rule R1).
+// extendsSession reports whether a reply with this code proves that the server has touched the session.
 func extendsSession(code int32) bool {
 	switch code {
 	case jute.CodeSessionExpired, jute.CodeSessionMoved, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed:

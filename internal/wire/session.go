@@ -38,7 +38,7 @@ type sessionConnections struct {
 }
 
 // Guest is another client library, go-zookeeper, that shares the session (internal/guest). Its requests share the
-// session's connections, with xids from 0 up, and it never opens one. The methods identify a connection by its number.
+// session's connections, with xids from 0 up, and it never opens one. number is a connection's number.
 type Guest interface {
 	// Serve returns when the guest has ended. If the session has not, it ends then.
 	Serve()
@@ -127,7 +127,7 @@ func (s *Session) Connections() uint64 {
 // Load has the numbers of calls that wait for a connection or for the window, and of calls in flight.
 type Load struct{ Queued, InFlight int }
 
-// Load counts the calls that have no answer yet.
+// Load counts the calls that have no reply yet.
 func (s *Session) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (e *eventEmitter) emit(ev Event) {
 	e.onEvent(ev)
 }
 
-// withLock runs f under the session's mutex, and what f returns after it.
+// withLock runs f under Session.mu, then f's callbacks without it.
 func (s *Session) withLock(f func() callbackList) {
 	s.mu.Lock()
 	t := f()
@@ -183,7 +183,8 @@ func (s *Session) identityNow() sessionIdentity {
 // Agreed reports whether a member with a quorum has confirmed the session.
 func (s *Session) Agreed() bool { return s.identityNow().quorumConfirmed }
 
-// Timeout returns the session timeout that counts (see [Standing]), 0 before the first handshake.
+// Timeout returns the shortest session timeout granted so far, the last one if no quorum has confirmed the session, and 0
+// before the first handshake.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +206,7 @@ func (s *Session) Identity() (id int64, password []byte) {
 	return i.id, slices.Clone(i.password)
 }
 
-// MaxZxid is the highest zxid of any reply.
+// MaxZxid returns the highest zxid of any reply, also to the earlier sessions of the client.
 func (s *Session) MaxZxid() int64 { return s.identityNow().zxid }
 
 // Err returns the reason why the session has ended; nil while it has not.
@@ -225,8 +226,8 @@ func (s *Session) Refused() error {
 	return s.refusals.refused
 }
 
-// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
-// session, these are the ones that could not be closed, and no request of them is in flight any more.
+// Unfenced returns the earlier sessions that are not known to be closed. Once Agreed returns true, these
+// could not be closed, and no request that they sent can still arrive.
 func (s *Session) Unfenced() []Fence { return s.fences.listOpen() }
 
 // capToHalfLeft returns d, but at most half of the time that an established session has left, so that there is time for

@@ -10,8 +10,8 @@ import (
 
 // Validity determines the time until which the servers cannot have expired the session: promise P1. The rule is in
 // [Liveness]; Validity adds the clock, and makes a loss final: once the time has run out the session has lapsed,
-// whatever reply comes later (R3). Only replies to this client's requests count, from the time that the requests were
-// sent (R1, R2). The steps after a loss are in ending.go.
+// whatever reply comes later. Only replies to this client's requests count, from the time that the requests were
+// sent. The steps after a loss are in ending.go.
 //
 // While something is held the session lapses at the instant when the hold is not certain any more, so no hold is ever
 // lost by the clock in a session that continues.
@@ -212,7 +212,7 @@ func (v *Validity) recordLoss(why error) {
 	v.changed.Fire()
 }
 
-// recordReply records the reply to a request sent at sent, and returns false if it came too late (R3).
+// recordReply records the reply to a request sent at sent, and returns false if it came too late.
 func (v *Validity) recordReply(sent clockReading, proof Proof) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

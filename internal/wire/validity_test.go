@@ -26,7 +26,7 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 		v := connectedNow(t, Servers{Standalone: true}, 10*time.Second)
 		time.Sleep(3 * time.Second)
 		sent := readClock()
-		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts (R2)
+		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts
 		require.True(t, v.recordReply(sent, Local))
 		assert.Equal(t, 8*time.Second, v.Remaining())
 		time.Sleep(8*time.Second - time.Nanosecond)
@@ -42,7 +42,7 @@ func TestALapseIsFinal(t *testing.T) {
 		sent := readClock()
 		sent.t = sent.t.Add(900 * time.Millisecond)
 		time.Sleep(time.Second)
-		assert.False(t, v.recordReply(sent, Local), "an answer that comes too late is no answer (R3)")
+		assert.False(t, v.recordReply(sent, Local), "an answer that comes too late is no answer")
 		assert.True(t, v.Lost())
 		assert.Zero(t, v.Remaining())
 		assert.False(t, v.recordConnected(readClock(), time.Minute, false), "not even a re-attach brings it back")
@@ -61,14 +61,14 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 		time.Sleep(time.Second)
 		v.recordConnecting(readClock()) // the first unanswered one counts
 		assert.Equal(t, 3*time.Second, v.Remaining(),
-			"a member with the low limit may have replaced the expiry (R4)")
+			"a member with the low limit may have replaced the expiry")
 		require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
 		assert.Equal(t, 4*time.Second, v.Remaining())
 	})
 }
 
 // A new leader, and a server that has restarted, give a session the time with which it was created, whatever
-// it has been granted since (R9).
+// it has been granted since.
 func TestASessionNeverCountsForLongerThanWhenItWasCreated(t *testing.T) {
 	for name, rule := range map[string]Servers{
 		"exact": {Standalone: true}, "bound": {Stale: time.Second}, "heartbeat": {Report: time.Second},

@@ -323,8 +323,8 @@ const setWatchesHead = 8 + 8 + 5*4
 
 // rearmAll returns the calls that arm every watch again on a new connection. All have the same zxid, the highest when
 // the watches were last known to be armed: changes since then fire one-shot watches. Persistent watches get no events
-// of the gap: their subscribers, gaps, have to read again. No call is longer than limit, unless one path is.
-func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, gaps []*Watch) {
+// of the gap: their subscribers, persistentWatches, have to read again. No call is longer than limit, unless one path is.
+func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, persistentWatches []*Watch) {
 	since := highest
 	if r.unconfirmed > 0 { // on the last connection not all were armed: changes since gapZxid may be unreported
 		since = min(since, r.gapZxid)
@@ -355,7 +355,7 @@ func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, gaps 
 			} else {
 				persistent = append(persistent, e.key.path)
 			}
-			gaps = append(gaps, e.subscribers...)
+			persistentWatches = append(persistentWatches, e.subscribers...)
 		case e.key.kind == Child:
 			add(&cur.Child, e.key.path)
 		case e.nodeAbsent:
@@ -378,7 +378,7 @@ func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, gaps 
 		calls = append(calls, &Call{Op: jute.OpSetWatches2, Body: jute.Marshal(two)})
 	}
 	r.unremoved, r.unconfirmed, r.gapZxid = map[string]bool{}, len(calls), since
-	return calls, gaps
+	return calls, persistentWatches
 }
 
 // How watches are armed without reading (Rearming). (1) Their owner has read the nodes, by requests that arm no watch,

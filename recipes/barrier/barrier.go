@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Errors that end a membership. Use errors.Is.
+// Causes of the end of a membership in a [Double]. Use errors.Is.
 var (
 	// ErrReleased is returned by a second Leave, and is the cause of the end of a member's context after Leave.
 	ErrReleased = framework.ErrReleased
@@ -45,8 +45,8 @@ func (b *Barrier) Path() string { return b.path }
 func (b *Barrier) Set(ctx context.Context) error {
 	err := line.CheckCall(ctx, b.client, b.err)
 	if err == nil {
-		// Retry sees each attempt: if one attempt created the node and its reply was lost, the next finds the
-		// node, which is success.
+		// InBackground sends once, so Retry repeats: if the node was created and the reply lost, the next attempt
+		// gets ErrNodeExists, which is success.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
 			_, err := line.AwaitResult(create.ForPath(ctx, b.path, nil))
@@ -121,8 +121,8 @@ func (b *Barrier) readAndWatch(ctx context.Context) *framework.Pending[framework
 	return b.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, b.path)
 }
 
-// readFresh is readAndWatch together with a sync. Without the sync a member that lags might not have executed yet that
-// the barrier was set or removed.
+// readFresh is readAndWatch together with a sync. Without the sync a member that lags might not show yet that the
+// barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.readAndWatch(ctx)
 	_, stale := line.AwaitResult(synced)
@@ -140,16 +140,16 @@ func (b *Barrier) wrapError(verb string, err error) error { return wrapError(b.p
 
 func wrapError(path, verb string, err error) error { return line.WrapError("barrier", path, verb, err) }
 
-// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. An EventEnd, with the
-// session, is an event as well: then the caller reads again. Events can get lost, so about once per session timeout it
-// checks whether the node is gone, or was created again after the transaction since. Without READ permission newer
+// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. It also returns an
+// EventEnd, when the session ends: then the caller reads again. Events can get lost, so about once per session timeout
+// it checks whether the node is gone, or was created again, with a czxid above since. Without READ permission newer
 // servers show only whether it is gone.
 func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {
 	defer watch.Stop()
 	return line.AwaitEvent(ctx, client, watch, nil, line.SessionTimeoutInterval(client), func() (framework.Event, bool) {
-		found, err := client.CheckExists().ForPath(ctx, path) // errors pass, or end the watch, too
+		found, err := client.CheckExists().ForPath(ctx, path) // an error is temporary, or also ends the watch
 		gone := err == nil && (found == nil || found.Czxid > since)
 		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone
 	})

@@ -15,8 +15,7 @@ type lineHistory struct {
 
 const historyLength = 1000
 
-// historyFile is CURATOR_HISTORY, "" if that is set and empty; else a file where the system keeps such
-// things.
+// historyFile returns CURATOR_HISTORY if that is set, else a file in the user's state directory; "" means no file.
 func historyFile() string {
 	if file, set := os.LookupEnv("CURATOR_HISTORY"); set {
 		return file
@@ -44,7 +43,7 @@ func newHistory(file string) *lineHistory {
 		return h
 	}
 	for l := range strings.Lines(string(content)) {
-		if l = strings.TrimSuffix(l, "\n"); l != "" && printableName(l) == l { // what else could only come from outside
+		if l = strings.TrimSuffix(l, "\n"); l != "" && printableName(l) == l { // only text that is safe to print
 			h.lines = append(h.lines, l)
 		}
 	}
@@ -77,7 +76,7 @@ func (h *lineHistory) Len() int { return len(h.lines) }
 // At returns the line that is n lines back.
 func (h *lineHistory) At(n int) string { return h.lines[len(h.lines)-1-n] }
 
-// olderLine is the next older line that contains what, before the line that is n back; how far back it is.
+// olderLine finds what in the lines more than n back: the nearest such line, and how far back it is.
 func (h *lineHistory) olderLine(what string, n int) (line string, back int, ok bool) {
 	for n++; n < h.Len(); n++ {
 		if strings.Contains(h.At(n), what) {

@@ -15,7 +15,7 @@ type promptWord struct {
 
 // splitWords splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in Go's
 // strings, and a backslash takes the next character as it is. open reports whether the line ends in a word or in a
-// quotation, so that the last word is still being written. The last word is empty if the line ends with a blank.
+// quotation, so that the last word is still being written.
 func splitWords(line string) (found []promptWord, open bool, err error) {
 	var value strings.Builder
 	in, start := false, 0
@@ -77,7 +77,7 @@ func splitWords(line string) (found []promptWord, open bool, err error) {
 	return found, in, nil
 }
 
-// quoteWord quotes a word, so that words returns it unchanged.
+// quoteWord quotes a word if splitWords would change it.
 func quoteWord(s string) string {
 	if s == "" || strings.ContainsAny(s, " \"'\\") || printableName(s) != s {
 		return strconv.Quote(s)

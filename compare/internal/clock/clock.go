@@ -21,12 +21,12 @@ import (
 	"time"
 )
 
-// limit is for what takes milliseconds on a machine that is not busy.
+// limit bounds each wait: milliseconds, if the machine is not busy.
 const limit = 10 * time.Second
 
 // Step sets the wall clocks of a process and of all its descendants ahead of the machine's, or behind it, in whole
-// seconds. Processes forked later have the same clock, programs executed later have the machine's. A process is
-// stepped once. Root may step the processes of all, others their own.
+// seconds. Processes forked later have the same clock, programs executed later have the machine's. A second
+// Step of a process fails. Root may step the processes of all, others their own.
 func Step(pid int, by time.Duration) error {
 	if runtime.GOARCH != "amd64" {
 		return errors.New("clock: written for amd64 only")
@@ -193,7 +193,7 @@ func awaitStop(pid int) error {
 	return fmt.Errorf("clock: process %d did not stop", pid)
 }
 
-// childrenOf a process that is stopped, and can make no more.
+// childrenOf returns the children of a process that is stopped.
 func childrenOf(pid int) (children []int, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -232,8 +232,7 @@ func stat(file string) (state string, parent int, err error) {
 	return state, parent, err
 }
 
-// Await calls ask until the returned time is the machine's plus an offset, and returns an error if it is not after a
-// while.
+// Await calls ask until the returned time is the machine's plus an offset, within a minute. It fails after limit.
 func Await(ctx context.Context, by time.Duration, ask func(ctx context.Context) (time.Time, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

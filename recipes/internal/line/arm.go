@@ -15,10 +15,13 @@ import (
 //  2. Another list shows that (listAgain). It follows whatever else ends a wait.
 //  3. The event of the predecessor's mark: its holder has released (ADR 0061). The transaction that deletes the node
 //     also creates and deletes the mark, a node whose name only the two use, and the waiter has a watch for its creation.
+//     So the node is gone, without a read (framework.DeleteBuilder.LeavingMark).
 //     A waiter that gives up leaves no mark, a session that ends neither.
 //  4. The event of the predecessor's deletion, if the list has shown no other child ahead (Decision.OnlyAhead).
 //  5. The reply that the predecessor's node is missing, to the read that was to watch it, if the mark's event has come.
 //  6. With AcquireWith: the predecessor is gone, and the recipe's WasFirstFunc reports that it was the first.
+//
+// Order.Decide decides 1 and 2, afterEvent the others.
 //
 // 3 to 5 are for lines of one kind of contender: a reader holds while other readers are ahead, so its release proves
 // nothing to a writer. They need that the watch on the own node, armed before, has not fired, and that the connection
@@ -227,7 +230,7 @@ func (a armInput) watchesToArm() (w armDecision) {
 
 // grantEvidence has the facts that show, after an event ahead, whether a waiter is the first in line.
 type grantEvidence struct {
-	predecessorGone bool // by its event, or by a reply; only AcquireWith uses it
+	predecessorGone bool // by its event, or by a reply; only a WasFirstFunc needs it
 	markCreated     bool // the predecessor's mark was created: it was the first in line
 	deletionEvent   bool // the event of the predecessor's deletion has come
 	onlyAhead       bool // the list has shown no other contender ahead

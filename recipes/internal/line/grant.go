@@ -12,7 +12,7 @@ import (
 
 // Grant is the hold of a contender, with its node. Several callers can share it, each with a [Share]. Its context
 // carries it: a caller that acquires with that context shares the grant, or gets ErrSelfWait, instead of waiting for
-// itself.
+// itself. The ways in which a waiter gets one are listed in arm.go.
 type Grant struct {
 	Session *framework.Session
 	Hold    *framework.Hold

@@ -18,7 +18,7 @@ type waiter struct {
 	view     *framework.Client // pinned to session
 	wasFirst WasFirstFunc      // of AcquireWith; otherwise nil
 
-	creating *framework.Pending[framework.CreateResult] // the create, while it is in flight
+	creating *framework.Pending[framework.CreateResult] // the create, until its result is read
 	path     string
 	czxid    int64
 
@@ -267,7 +267,8 @@ func (w *waiter) becomeHolder(ctx context.Context) (waiterState, error) {
 }
 
 // removeNode has the client delete the node, if it may exist; a node that may have been replaced is read first. The
-// event of the deletion ends the watch on the own node, so it need not be stopped.
+// event of the deletion ends the watch on the own node, so it need not be stopped. A create whose ctx has ended deletes
+// its node itself (nodeCleanup in framework); creating is set here only if a hook has ended joinLine.
 func (w *waiter) removeNode() {
 	switch {
 	case w.path == "":
