@@ -371,3 +371,53 @@ func TestNotInSyncAfterASecondReconnect(t *testing.T) {
 		same(t, srv, tree)
 	})
 }
+
+// A second connection is lost while the comparison after the first gap is under way, and nothing has changed in the second
+// gap. The first reply of the comparison has brought the newest zxid, so the server's zxid shows no change: the reads that
+// were in flight find the changes of the first gap.
+func TestASecondReconnectDuringTheComparison(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		const nodes = 700 // several MultiReads
+		var paths []string
+		for i := range nodes {
+			paths = append(paths, fmt.Sprintf("/r/%03d", i))
+		}
+		create(t, srv, paths...)
+		tree := open(t, c, "/r", opts...)
+		l := listenTo(t, tree)
+		settle()
+		l.all()
+		connect := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+		srv.Cut(0)
+		<-connect.Struck()
+		changed := []string{paths[0], paths[nodes/2], paths[nodes-1]}
+		var holds []*zktest.Injection
+		for _, path := range changed {
+			require.NoError(t, srv.Set(path, []byte("first gap")))
+		}
+		for _, op := range []zktest.Op{zktest.OpMultiRead, zktest.OpGetData} {
+			holds = append(holds, srv.Inject(zktest.Fault{Op: op, PathPrefix: changed[2], Action: zktest.Hold}))
+		}
+		connect.Release()
+		settle()
+		assert.False(t, tree.Progress().Synced)
+		srv.Cut(0)
+		for _, hold := range holds {
+			hold.Release()
+			hold.Remove()
+		}
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		settle()
+		var got []string
+		for _, ev := range l.all() {
+			if ev.Type == cache.Changed {
+				got = append(got, ev.Path)
+			}
+		}
+		slices.Sort(got)
+		assert.Equal(t, changed, got)
+		same(t, srv, tree)
+	})
+}
