@@ -365,17 +365,11 @@ func (e *cutOffError) Is(target error) bool {
 
 func (e *cutOffError) Unwrap() error { return ErrConnectionLoss }
 
-// isTransient is [Retryable].
-func isTransient(err error) bool {
-	return !matchesAny(err, errCredentialsRefused, errCutOff) &&
-		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
-}
-
 // isUnfinished reports whether an operation has ended with err although no server has refused it for good: it may have
 // been executed, or another try may succeed.
 func isUnfinished(err error) bool {
 	return err != nil && !errors.Is(err, errAmbiguous) &&
-		(isTransient(err) || matchesAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
+		(Retryable(err) || matchesAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
 			errCredentialsRefused, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
 }
 

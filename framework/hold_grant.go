@@ -276,7 +276,7 @@ func (e *sessionEpoch) proveByWrites(ctx context.Context, path string, loss Loss
 			return nodeSeen, ErrNodeDeleted
 		case errors.Is(err, ErrNoAuth) && path != "/":
 			path = "/"
-		case isTransient(err):
+		case Retryable(err):
 			if r.Err == nil {
 				refused++
 				e.core.pauseFor(ctx, e.core.refusalPause(refused))
@@ -349,7 +349,7 @@ func (e *sessionEpoch) checkNodePresent(ctx context.Context, path string, opt Ho
 			return nil
 		case err == nil, errors.Is(err, ErrNoNode):
 			return ErrNodeDeleted
-		case !isTransient(err):
+		case !Retryable(err):
 			return err
 		}
 		if r.Err == nil {

@@ -232,7 +232,7 @@ func (m *holdRequests) onProbeReply(e *sessionEpoch, err error, again bool) {
 // standaloneVerdict judges the reply to a getData of configPath. If the node is missing, or the client may not read it,
 // the server counts as a member of an ensemble, which is the safe assumption.
 func standaloneVerdict(r wire.Reply) wire.Verdict {
-	if r.Err != nil || isTransient(codeError(r.Code)) {
+	if r.Err != nil || Retryable(codeError(r.Code)) {
 		return wire.Later
 	}
 	var config jute.GetDataResponse

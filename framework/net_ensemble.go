@@ -118,7 +118,7 @@ func (c *clientCore) trackEnsemble() {
 		config, watch, err := s.Client().WatchConfig(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-				if !isTransient(err) { // else the loss of the connection is logged
+				if !Retryable(err) { // else the loss of the connection is logged
 					c.log.Warn("cannot read the ensemble's configuration; retrying", "err", err)
 				}
 				c.pauseFor(ctx, c.cfg.connectTimeout)

@@ -153,7 +153,7 @@ func classifyError(err error) errorClass {
 		return classFinal
 	case errors.Is(err, ErrSessionLost):
 		return classSession
-	case isTransient(err):
+	case Retryable(err):
 		return classConnection
 	}
 	return classRefused

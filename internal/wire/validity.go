@@ -220,10 +220,7 @@ func (v *Validity) recordReply(sent clockReading, proof Proof) bool {
 	if v.checkLoss(at) {
 		return false
 	}
-	before := v.liveness.standing.Timeout
-	if v.liveness.RecordReply(proof, v.toInstant(sent), at); v.liveness.standing.Timeout != before {
-		v.updateAssumptions()
-	}
+	v.liveness.RecordReply(proof, v.toInstant(sent), at)
 	return true
 }
 
