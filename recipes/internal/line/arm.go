@@ -230,12 +230,11 @@ func (a armInput) watchesToArm() (w armDecision) {
 
 // grantEvidence has the facts that show, after an event ahead, whether a waiter is the first in line.
 type grantEvidence struct {
-	predecessorGone bool // by its event, or by a reply; only a WasFirstFunc needs it
-	markCreated     bool // the predecessor's mark was created: it was the first in line
-	deletionEvent   bool // the event of the predecessor's deletion has come
-	onlyAhead       bool // the list has shown no other contender ahead
-	ownWatched      bool // the own node has been there since the list: its watch has not fired
-	sameConnection  bool // the connection has not changed since the list
+	markCreated    bool // the predecessor's mark was created: it was the first in line
+	deletionEvent  bool // the event of the predecessor's deletion has come
+	onlyAhead      bool // the list has shown no other contender ahead
+	ownWatched     bool // the own node has been there since the list: its watch has not fired
+	sameConnection bool // the connection has not changed since the list
 }
 
 // provesFirst reports whether the waiter is the first in line. If not, it lists the directory.

@@ -150,7 +150,7 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 	case err != nil:
 		return nil, err
 	case ahead.isDeleted:
-		return w.afterEvent(ctx, grantEvidence{predecessorGone: true, markCreated: isMarkCreated(ahead.mark)})
+		return w.afterEvent(ctx, true, grantEvidence{markCreated: isMarkCreated(ahead.mark)})
 	case !armed:
 		return (*waiter).listAgain, nil
 	}
@@ -172,15 +172,15 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 			ahead.mark = nil
 			if ev.Type == framework.EventNodeCreated {
 				ahead.node.Watch = nil // its event follows: to stop it now might take a request
-				return w.afterEvent(ctx, grantEvidence{markCreated: true})
+				return w.afterEvent(ctx, false, grantEvidence{markCreated: true})
 			}
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
 				return nil, sessionEndCause(ev.Err)
 			}
 			gone := !ahead.isDirectory && ev.Type == framework.EventNodeDeleted
-			return w.afterEvent(ctx, grantEvidence{
-				predecessorGone: gone, deletionEvent: gone, markCreated: gone && isMarkCreated(ahead.mark),
+			return w.afterEvent(ctx, gone, grantEvidence{
+				deletionEvent: gone, markCreated: gone && isMarkCreated(ahead.mark),
 			})
 		case <-timer.C:
 			check = w.startRecheck(ctx)
@@ -198,11 +198,12 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 	}
 }
 
-// afterEvent returns the next state after an event ahead. An event of the own node that has also come is handled first.
-func (w *waiter) afterEvent(ctx context.Context, e grantEvidence) (waiterState, error) {
+// afterEvent returns the next state after an event ahead. gone reports whether the event, or a reply, has shown that the
+// predecessor is gone. An event of the own node that has also come is handled first.
+func (w *waiter) afterEvent(ctx context.Context, gone bool, e grantEvidence) (waiterState, error) {
 	d := w.decision
 	if w.wasFirst != nil {
-		if e.predecessorGone && d.OrderAgreed && w.wasFirst(ctx, w.session, d.Predecessor) {
+		if gone && d.OrderAgreed && w.wasFirst(ctx, w.session, d.Predecessor) {
 			return (*waiter).becomeHolder, nil
 		}
 		return (*waiter).listAgain, nil
