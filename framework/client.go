@@ -150,15 +150,6 @@ func (c *Client) UsingRetry(policy retry.Policy) *Client {
 	return newClient(c.core, v)
 }
 
-// Retryable reports whether another try may succeed, because err concerns the connection or the server's load and not
-// the operation: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled. After some of
-// these the operation may have been executed (ErrOutcomeUnknown): the caller has to decide whether a second execution
-// does harm.
-func Retryable(err error) bool {
-	return !matchesAny(err, errCredentialsRefused, errCutOff) &&
-		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
-}
-
 // retryPolicy returns the retry policy of the view.
 func (c *Client) retryPolicy() retry.Policy {
 	if c.view.retry != nil {

@@ -365,6 +365,15 @@ func (e *cutOffError) Is(target error) bool {
 
 func (e *cutOffError) Unwrap() error { return ErrConnectionLoss }
 
+// Retryable reports whether another try may succeed, because err concerns the connection or the server's load and not
+// the operation: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled. After some of
+// these the operation may have been executed (ErrOutcomeUnknown): the caller has to decide whether a second execution
+// does harm.
+func Retryable(err error) bool {
+	return !matchesAny(err, errCredentialsRefused, errCutOff) &&
+		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
+}
+
 // isUnfinished reports whether an operation has ended with err although no server has refused it for good: it may have
 // been executed, or another try may succeed.
 func isUnfinished(err error) bool {
