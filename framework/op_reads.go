@@ -55,7 +55,7 @@ func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
 	return Background[ExistsBuilder, ExistsResult]{builder: b}
 }
 
-func (b ExistsBuilder) splitResult(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
+func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
@@ -152,7 +152,7 @@ func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
 	return Background[GetDataBuilder, DataResult]{builder: b}
 }
 
-func (b GetDataBuilder) splitResult(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
+func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
@@ -250,7 +250,7 @@ func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, Childr
 	return Background[GetChildrenBuilder, ChildrenResult]{builder: b}
 }
 
-func (b GetChildrenBuilder) splitResult(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
+func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
@@ -291,14 +291,14 @@ func (x *childrenProcedure) recoveryAfter(error) recoveryStep[ChildrenResult] { 
 // result in the background, V the type of the value that it reads. It is a value.
 type Watched[B interface {
 	operation(path string) *operation[T]
-	splitResult(T) (V, *Watch)
+	parts(T) (V, *Watch)
 }, T, V any] struct{ builder B }
 
 // ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists arms the watch
 // whether or not the node exists.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
 	r, err := runForeground(ctx, b.builder.operation(path))
-	v, w := b.builder.splitResult(r)
+	v, w := b.builder.parts(r)
 	return v, w, err
 }
 
