@@ -31,8 +31,8 @@ func keepSettling(ctx context.Context, client *framework.Client, settle func(con
 		switch {
 		case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrNodeDeleted):
 			// Lost while settle ran: the next round must check how much this one has done.
-		case err != nil:
-			return err // of settle, of ctx, or why the lock cannot be acquired
+		default:
+			return err // nil, or of settle, of ctx, or why no lock was acquired
 		}
 	}
 	// [end]
