@@ -208,7 +208,8 @@ func TestReconfigWithoutAClient(t *testing.T) {
 		c, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = Reconfig(c).ForEnsemble(nil) //nolint:staticcheck // the mistake under test
+		//lint:ignore SA1012 that is what is tested
+		_, err = Reconfig(c).ForEnsemble(nil)
 		require.ErrorIs(t, err, framework.ErrNilContext)
 		_, err = Reconfig(c).ForEnsemble(t.Context())
 		require.ErrorIs(t, err, framework.ErrBadArguments)
