@@ -77,12 +77,20 @@ func (w *world) stranger(dice int) (undo func()) {
 	_, err := leader.CreateNode(place, nil, mode, session) // after an error it may still come
 	w.Logf("STRANGER %s: %v", place, err)
 	w.Count("strangers", 1)
-	return func() { go w.without(place) }
+	return func() { go w.removeStrangers(place, err != nil) }
 }
 
-// without deletes the strangers at a place, until there has been none for a while.
-func (w *world) without(place string) {
+// removeStrangers deletes the strangers at a place, until there has been none for a while; with late, until a while after the
+// faults: a member without a quorum may commit its create under the next leader.
+func (w *world) removeStrangers(place string, late bool) {
 	for since := time.Now(); time.Since(since) < 5*time.Second; time.Sleep(100 * time.Millisecond) {
+		select {
+		case <-w.Calm():
+		default:
+			if late {
+				since = time.Now()
+			}
+		}
 		leader := w.newest()
 		if leader == nil {
 			since = time.Now()
