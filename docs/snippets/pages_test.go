@@ -125,7 +125,7 @@ func setChecked(
 	_, err = client.SetData().WithVersion(version).ForPath(ctx, "/orders/7", data)
 	switch {
 	case errors.Is(err, framework.ErrOutcomeUnknown):
-		what = "perhaps written: read the node, and look"
+		what = "perhaps written: Sync, and read the node"
 	case errors.Is(err, framework.ErrBadVersion):
 		what = "not written: read the new version, and decide again"
 	case framework.Retryable(err):
