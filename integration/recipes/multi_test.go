@@ -46,7 +46,7 @@ func TestMultiLock(t *testing.T) {
 	assert.Empty(t, waiting)
 	require.NoError(t, theirs.Release(ctx))
 	lock = kit.Receive(t, "our turn", waiting)
-	// With nobody else there the last change of a directory is our delete.
+	// Without other contenders the last change of a directory is our delete.
 	require.NoError(t, lock.Release(ctx))
 	assert.Greater(t, pzxid(first), pzxid(second), "released in reverse order, as Java does")
 	_, err = theirs.Acquire(ctx, javapeer.Forever)

@@ -281,7 +281,7 @@ func TestReadersGuard(t *testing.T) {
 	})
 }
 
-// At the very instant at which the hold is over by the clock nobody joins it, whoever is told first.
+// At the very instant at which the hold is over by the clock no reader joins it, in whatever order the ends are reported.
 func TestReadersJoinNothingThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -66,14 +66,14 @@ func TestReleaseInBackground(t *testing.T) {
 		require.ErrorIs(t, first.Release(background), framework.ErrReleased)
 		require.True(t, second.Valid())
 		require.NoError(t, second.Release(background))
-		second.(inBackground).ReleaseInBackground() // nobody wants to know
+		second.(inBackground).ReleaseInBackground() // without a callback
 		time.Sleep(time.Minute)
 		require.Empty(t, told)
 		k.clean(t, s)
 	})
 }
 
-// There is no server: nobody waits for one. The client goes on when it is back.
+// There is no server: the caller does not wait for one. The client continues when it is back.
 func TestReleaseInBackgroundWithoutAServer(t *testing.T) {
 	backgroundStory(t, func(t *testing.T, s *zktest.Server, k kind) {
 		c := recipetest.Client(t, s)
@@ -116,7 +116,7 @@ func TestCloseAfterReleaseInBackground(t *testing.T) {
 func TestReleaseInBackgroundOfOneOfTwo(t *testing.T) {
 	for _, k := range kinds {
 		if k.first == 0 {
-			continue // nobody shares a lease
+			continue // a lease has one caller
 		}
 		t.Run(k.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestReleaseInBackgroundOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// A hold that was lost says so, and a refusal that nobody wants to hear of is in the log.
+// A lost hold reports the loss, and a refusal without a callback is in the log.
 func TestReleaseInBackgroundThatFails(t *testing.T) {
 	backgroundStory(t, func(t *testing.T, s *zktest.Server, k kind) {
 		var log recipetest.Log

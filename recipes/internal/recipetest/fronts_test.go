@@ -227,7 +227,7 @@ func TestAFrontWithoutAConnection(t *testing.T) {
 	})
 }
 
-// A caller that gives up leaves alone; when all have, the node goes, and whoever comes then has another one.
+// A caller that gives up leaves alone; when all have, the node is deleted, and the next caller has another one.
 func TestCallersOfAFrontGiveUp(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		other := recipetest.Client(t, s)
@@ -352,7 +352,7 @@ func TestAFrontOfASession(t *testing.T) {
 	})
 }
 
-// Whoever re-enters has the hold until the last release, and sends nothing; also through another value, and when no other
+// A caller that re-enters has the hold until the last release, and sends nothing; also through another value, and when no other
 // caller may have the node.
 func TestAFrontIsReentered(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
@@ -385,7 +385,7 @@ func TestAFrontIsReentered(t *testing.T) {
 		require.ErrorIs(t, context.Cause(derived), framework.ErrReleased)
 		lock := other.OK()
 
-		// What has ended lets nobody in.
+		// A hold that has ended lets no caller in.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(outer.Context()), time.Second)
 		defer cancel()
 		_, err = acquire(limited)
@@ -397,7 +397,7 @@ func TestAFrontIsReentered(t *testing.T) {
 	})
 }
 
-// All that share the node are asked to release; whoever comes then has another node, for which no client has asked.
+// All that share the node are asked to release; the next caller has another node, which no client has asked to release.
 func TestAFrontIsRevoked(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		other := recipetest.Client(t, s)
@@ -492,7 +492,7 @@ func TestAHookEndsAGoroutineOfAFront(t *testing.T) {
 			cleanLock(t, s)
 		}
 
-		// At the end of an Acquire: nobody has what was acquired.
+		// At the end of an Acquire: no caller has the hold.
 		acquire = with(framework.Hooks{
 			Queue: func(framework.Queue) {},
 			Acquire: func(ctx context.Context, _ framework.Acquisition) (context.Context, func(error)) {

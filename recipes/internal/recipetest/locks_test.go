@@ -496,7 +496,7 @@ func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 	})
 }
 
-// Nobody there: the retry policy decides how long to try, and the error says what was tried.
+// Without a server the retry policy decides how long to try, and the error says what was tried.
 func TestNoServer(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		s.Stop()

@@ -28,7 +28,7 @@ func acquires[H mutex.Held](ways ...func(context.Context) (H, error)) take {
 }
 
 // Workers acquire something 50 times each, for a random time at most, so that some are cancelled while it changes hands.
-// No call outlives its context, nothing is left, and nobody is stuck.
+// No call outlives its context, nothing is left, and no caller is stuck.
 func TestCancelAtRandomMoments(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers int
