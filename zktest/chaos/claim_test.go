@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
@@ -82,14 +80,7 @@ func TestAClaimThatIsTakenAway(t *testing.T) {
 				process(w, "p", func(p *chaos.Process) {
 					client := connect(w, p)
 					defer client.Close()
-					var nodes []string
-					for range 3 {
-						node, err := client.Create().
-							WithMode(framework.EphemeralSequential).
-							ForPath(p.Context(), "/node-", nil)
-						require.NoError(w, err)
-						nodes = append(nodes, node)
-					}
+					nodes := createNodes(w, p, client, 3)
 					time.Sleep(21 * time.Second)
 					r.Claimed(p, chaos.Claim{Nodes: nodes[c.claimed : c.claimed+1]})
 					time.Sleep(c.after)

@@ -233,14 +233,7 @@ func TestWhichNodesAreDeleted(t *testing.T) {
 				process(w, "p", func(p *chaos.Process) {
 					client := connect(w, p)
 					defer client.Close()
-					var nodes []string
-					for range c.want {
-						node, err := client.Create().
-							WithMode(framework.EphemeralSequential).
-							ForPath(p.Context(), "/node-", nil)
-						require.NoError(w, err)
-						nodes = append(nodes, node)
-					}
+					nodes := createNodes(w, p, client, len(c.want))
 					time.Sleep(21 * time.Second)
 					for i, node := range nodes {
 						if _, removed := w.Removed(0, node); removed != c.want[i] {

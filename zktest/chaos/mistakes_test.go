@@ -325,6 +325,16 @@ func connect(w *chaos.World, p *chaos.Process) *framework.Client {
 	return client
 }
 
+// createNodes creates n ephemeral nodes in the order of their numbers.
+func createNodes(w *chaos.World, p *chaos.Process, client *framework.Client, n int) (nodes []string) {
+	for range n {
+		node, err := client.Create().WithMode(framework.EphemeralSequential).ForPath(p.Context(), "/node-", nil)
+		require.NoError(w, err)
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
 // pause waits, or less if the context ends, and says whether it was not.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
