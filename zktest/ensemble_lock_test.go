@@ -42,7 +42,7 @@ var troubles = []struct {
 	}},
 }
 
-// A lock's context ends before the next holder gets the lock, also when the member that its holder talks to
+// A lock's context ends, by the promised margin, before the next holder gets the lock, also when the member that its holder talks to
 // has lost the leader and goes on answering. A client that trusted answers alone would be late.
 func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 	boundAlone := []framework.Option{ // sent + T, without any distance
@@ -53,6 +53,7 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 	for _, trouble := range troubles {
 		for _, timeout := range []time.Duration{4 * time.Second, 30 * time.Second} {
 			t.Run(fmt.Sprintf("%s, T = %v", trouble.name, timeout), func(t *testing.T) {
+				promised := min(timeout/10, time.Second) // the time that work has to stop
 				fooled := false
 				margin, late, latest := time.Hour, -time.Hour, time.Duration(0)
 				session := framework.WithSessionTimeout(timeout)
@@ -66,14 +67,14 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 					if over == 0 && granted == 0 {
 						continue // nothing was lost
 					}
-					require.Less(t, over, granted, "the first hold ends before the second begins")
+					require.LessOrEqual(t, over+promised, granted, "the first hold ends in time before the second begins")
 					margin = min(margin, granted-over)
 					latest = max(latest, granted)
 					opts := append(slices.Clone(boundAlone), session)
 					over, granted = handover(t, wait, trouble.leader, trouble.begin, opts...)
-					// If both end at one instant, by one server's answer, it is by chance that the next one
-					// makes its node a moment later.
-					fooled = fooled || over >= granted-50*time.Millisecond
+					// If one server's answer ends the session for both clients, which of the two receives it first
+					// is chance, and so is the pause before the next one's request: the margin is what is missing.
+					fooled = fooled || over+promised > granted
 					late = max(late, over-granted)
 				}
 				if late < 0 && margin == time.Hour {
