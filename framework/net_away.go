@@ -64,7 +64,7 @@ type disconnectedError struct {
 
 func (e *disconnectedError) Error() string {
 	if e.failure == nil {
-		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way",
+		return fmt.Sprintf("%v; no connection to %s: the first attempt is in progress",
 			e.err, plain.Text(e.servers))
 	}
 	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, plain.Text(e.servers), e.failure)

@@ -87,7 +87,7 @@ func TestADeadlineDuringTheFirstAttempt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := c.GetData().ForPath(ctx, "/x")
-		assert.ErrorContains(t, err, "no connection to "+srv.Addr()+": the first attempt is under way")
+		assert.ErrorContains(t, err, "no connection to "+srv.Addr()+": the first attempt is in progress")
 	})
 }
 

@@ -245,7 +245,7 @@ func (g *guaranteedDelete) settleFailure(err error, abandoned bool) error {
 	case cleanupErr != nil:
 		err = fmt.Errorf("%w; %w", err, cleanupErr)
 	case (abandoned || g.state == removalQueued) && !sessionEnded:
-		err = fmt.Errorf("%w; the client goes on with the delete", err)
+		err = fmt.Errorf("%w; the client continues the delete in the background", err)
 	}
 	return err
 }
