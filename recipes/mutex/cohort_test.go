@@ -251,7 +251,7 @@ func TestCohortMistakes(t *testing.T) {
 		}{
 			{mutex.WithTurns(0, time.Second), "at least 1"},
 			{mutex.WithTurns(1, 0), "at least 1"},
-			{mutex.WithKept(0), "less than a millisecond"},
+			{mutex.WithKept(time.Millisecond - 1), "less than a millisecond"},
 			{mutex.OnWait(func(mutex.Position) {}), "leave it out"},
 		} {
 			_, err := mutex.NewCohort(c, path, mistake.opt).Acquire(background)
@@ -262,6 +262,7 @@ func TestCohortMistakes(t *testing.T) {
 			_, err := mutex.New(c, path, opt).Acquire(background)
 			require.ErrorContains(t, err, "NewCohort")
 		}
+		end(t, turnOf(t, mutex.NewCohort(c, path, mutex.WithTurns(1, time.Millisecond), mutex.WithKept(time.Millisecond))))
 		_, err := mutex.NewCohort(nil, path).TryAcquire(background)
 		require.ErrorIs(t, err, framework.ErrNoClient)
 		m := mutex.NewCohort(c, path)

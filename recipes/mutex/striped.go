@@ -48,7 +48,7 @@ func (s *Striped) Of(key string) *Mutex {
 // OfAll returns the locks of several keys as one: each stripe once, in the order of their numbers, so that no
 // two callers wait for each other. Without a key every method of the Multi returns framework.ErrBadArguments.
 func (s *Striped) OfAll(keys ...string) *Multi {
-	if len(s.locks) == 0 && len(keys) > 0 {
+	if len(s.locks) == 0 { // the zero value
 		return NewMulti(Of(&Mutex{}))
 	}
 	var stripes []int

@@ -95,5 +95,11 @@ func TestStripesThatAreMistakes(t *testing.T) {
 				assert.ErrorIs(t, err, want)
 			}
 		}
+		_, err := new(mutex.Striped).OfAll().Acquire(background)
+		assert.ErrorIs(t, err, framework.ErrBadArguments)
+		for _, stripes := range []int{1, 10_000} {
+			lock := acquire(t, mutex.NewStriped(client, "/stripes", stripes).Of("a"))
+			releaseReversed(t, lock)
+		}
 	})
 }
