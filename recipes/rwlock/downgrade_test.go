@@ -138,6 +138,55 @@ func TestDowngradeOfAnOldPeer(t *testing.T) {
 	})
 }
 
+// While a writer downgrades it holds both locks, with two nodes of one number.
+func TestTheHoldersDuringADowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
+		writer := acquire(t, background, a.WriteLock())
+		reader := acquire(t, writer.Context(), a.ReadLock())
+		later := waiting(t, background, b.ReadLock())
+		paths := func() (all []string) {
+			holders, err := b.Holders(background)
+			require.NoError(t, err)
+			for _, h := range holders {
+				all = append(all, h.Path)
+			}
+			return all
+		}
+		require.ElementsMatch(t, []string{writer.Path(), reader.Path()}, paths())
+		release(t, writer)
+		shared := later.OK()
+		require.ElementsMatch(t, []string{reader.Path(), shared.Path()}, paths())
+		release(t, reader)
+		release(t, shared)
+		clean(t, s)
+	})
+}
+
+// The caller gives up after the downgrade's node was created, and before the read lock is held.
+func TestADowngradeThatFailsLeavesNoNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		giveUp := func() {}
+		client := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
+				giveUp()
+				time.Sleep(time.Second) // so long that the node has to be read again
+				return ctx, nil
+			},
+		}))
+		rw := rwlock.New(client, path)
+		writer := acquire(t, background, rw.WriteLock())
+		ctx, cancel := context.WithCancel(writer.Context())
+		giveUp = cancel
+		_, err := rw.ReadLock().Acquire(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		release(t, writer)
+		clean(t, s)
+	})
+}
+
 // The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that
 // comes too late must not be had.
 func TestDowngradeOfALostWriteLock(t *testing.T) {

@@ -154,8 +154,9 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	readers := false // ahead of that writer
 	for _, p := range inLine {
 		number, ok := order.SequenceNumber(p.Name)
-		readers = readers || ok && p.Kind == Read && number < first
-		if ok && (p.Kind == Read && number <= first || number == first && !readers) {
+		ahead := ok && number < first
+		readers = readers || ahead
+		if ahead || ok && number == first && !readers { // equal: the writer, and the node of its downgrade
 			holders = append(holders, p)
 		}
 	}
