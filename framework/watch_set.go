@@ -93,50 +93,6 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 
 func setWatches(*sessionEpoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 
-// Arm arms one-shot watches, all by one request, without reading the nodes: of the data of nodes that exist, and of the
-// creation of nodes that are missing. since is a [Session.Zxid] from before these nodes were read or listed: a watch
-// whose node has changed since then fires immediately, possibly before the Pending is done. If the request fails, no
-// watch is armed. The result has the watches in the order of the paths. Arm does not report whether the client has
-// permission to read a node; without it, newer servers send no events of the node. For authors of recipes.
-func (s *Session) Arm(ctx context.Context, since int64, existing, missing []string) *Pending[[]*Watch] {
-	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), operationKind: operationKind{name: "setWatches"}}
-	a := &watchListArmer{since: since, existing: len(existing)}
-	for _, path := range append(existing[:len(existing):len(existing)], missing...) {
-		full, err := o.c.fullPath(path)
-		if o.path = path; err != nil {
-			o.argumentError = err
-			break
-		}
-		a.watches = append(a.watches, newWatch(o.c, wire.Data, full, nil))
-	}
-	o.watch, o.procedure = a, functionProcedure[[]*Watch]{
-		makeRequest: setWatches, decode: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
-	}
-	return startBackground(ctx, o)
-}
-
-// watchListArmer arms single watches by one setWatches.
-type watchListArmer struct {
-	since    int64
-	watches  []*Watch
-	existing int // how many of the watches, the first ones, are on existing nodes
-}
-
-func (a *watchListArmer) armWatches(e *sessionEpoch, call *wire.Call) {
-	call.Rearm = &wire.Rearming{Since: a.since}
-	for i, w := range a.watches {
-		armed := w.newWireWatch(e)
-		armed.Absent = i >= a.existing
-		call.Rearm.Watches = append(call.Rearm.Watches, armed)
-	}
-}
-
-func (a *watchListArmer) disarmWatches() {
-	for _, w := range a.watches {
-		w.disarmWatches()
-	}
-}
-
 func (w *WatchSet) fullPath(path string) (full string, err error) {
 	if w.session == nil {
 		return "", ErrNoClient

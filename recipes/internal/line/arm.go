@@ -253,7 +253,14 @@ func isMarkCreated(mark *framework.Watch) bool {
 }
 
 // predecessorRecheck is two reads, of the own node and the predecessor's, about once per session timeout. They find
-// changes whose events were lost: servers drop the events of nodes that the client may not read.
+// changes whose events were lost: servers drop the events of nodes that the client may not read. After a failed read the
+// next recheck follows a session timeout later. The other ways to miss an event need no recheck:
+//
+//   - The connection is lost: on the next one all watches are armed again, with a zxid from before. Missed events follow.
+//   - The predecessor is deleted before its watch is armed: the read that arms it finds no node.
+//   - The path has a persistent watch as well: the client serves the one-shot watch from that one.
+//
+// [AwaitEvent] is the same for a single watch.
 type predecessorRecheck struct {
 	w                *waiter
 	path             string // of the predecessor

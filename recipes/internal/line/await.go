@@ -14,7 +14,8 @@ func AwaitResult[T any](p *framework.Pending[T]) (T, error) { return p.Wait(cont
 
 // AwaitEvent waits for an event of watch, and returns it. It returns the zero Event when stop, which may be nil, is closed,
 // and an error when ctx ends. Events can get lost, since servers drop the events of nodes that the client may not read.
-// So it also calls look, at the intervals that every returns; if look reports a change it returns the event of look.
+// So it also calls look, at the intervals that every returns; if look reports a change it returns the event of look. A
+// waiter in line has several watches: see awaitPredecessor.
 func AwaitEvent(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, stop <-chan struct{},
 	every func() time.Duration, look func() (framework.Event, bool),

@@ -201,17 +201,17 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 // afterEvent returns the next state after an event ahead. gone reports whether the event, or a reply, has shown that the
 // predecessor is gone. An event of the own node that has also come is handled first.
 func (w *waiter) afterEvent(ctx context.Context, gone bool, e grantEvidence) (waiterState, error) {
+	select {
+	case own := <-WatchEvents(w.ownWatch):
+		return (*waiter).listAgain, w.handleOwnEvent(own)
+	default:
+	}
 	d := w.decision
 	if w.wasFirst != nil {
 		if gone && d.OrderAgreed && w.wasFirst(ctx, w.session, d.Predecessor) {
 			return (*waiter).becomeHolder, nil
 		}
 		return (*waiter).listAgain, nil
-	}
-	select {
-	case own := <-WatchEvents(w.ownWatch):
-		return (*waiter).listAgain, w.handleOwnEvent(own)
-	default:
 	}
 	e.onlyAhead, e.ownWatched, e.sameConnection = d.OnlyAhead, w.ownWatch != nil, w.connections == w.session.Connections()
 	if e.provesFirst() {
