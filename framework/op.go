@@ -18,6 +18,7 @@ type operation[T any] struct {
 
 	procedure[T]
 	slowToDecode    bool // decodeReply may take long
+	storesStat      bool // decodeReply also sets a variable of the caller's
 	exemptFromLimit bool // does not count for the limit of the operations in the background
 	maxInFlight     int  // of requests for one shared read, see Background.Shared; 0: not shared
 	// resultIfAbsent, if set, is the result when the node does not exist. Without it that is an error, ErrNoNode.

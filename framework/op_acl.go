@@ -41,7 +41,7 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
 		c: b.c, operationKind: operationKind{name: "getACL", createsRoot: true}, path: path, argumentError: err,
-		procedure: functionProcedure[ACLResult]{makeRequest: func(*sessionEpoch) *wire.Call {
+		storesStat: b.storeStat != nil, procedure: functionProcedure[ACLResult]{makeRequest: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
 		}, decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse

@@ -34,8 +34,9 @@ func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] 
 // have come until then. It is sent after every request that these callers have queued before, and a server executes a
 // session's requests in order, so its result is as recent as that of a separate request.
 //
-// An operation that uses another operation's request is not reported to [Hooks]. Writes, reads with a watch and reads
-// that decompress data share nothing. For authors of recipes.
+// An operation that uses another operation's request is not reported to [Hooks]. Writes, reads with a watch, with
+// StoringStatIn or that decompress data share nothing. The others have one result together, so do not change it. For
+// authors of recipes.
 func (b Background[B, T]) Shared(maxInFlight int) Background[B, T] {
 	b.maxInFlight = maxInFlight
 	return b
@@ -131,7 +132,7 @@ func (b *backgroundRun[T]) admitToBackground() error {
 // caller must send the operation's own request, which the sharedRead may have counted (inSharedRead).
 func (b *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
 	r, p := &b.run, &b.Pending
-	if r.mutates || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
+	if r.mutates || r.watch != nil || r.slowToDecode || r.storesStat || checkContext(ctx) != nil || r.beginTry() != nil {
 		return false
 	}
 	if r.epoch.sharedReads.joinOrSend(r.sharedReadKey(), r.maxInFlight, b) {

@@ -160,7 +160,7 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	o := &x.operation
 	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "getData", createsRoot: true}, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
-	o.slowToDecode, o.procedure = b.c.usesCompression(b.compression), x
+	o.slowToDecode, o.storesStat, o.procedure = b.c.usesCompression(b.compression), b.storeStat != nil, x
 	return o
 }
 
@@ -258,7 +258,7 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	o := &x.operation
 	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "getChildren", createsRoot: true}, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Child, full)
-	o.procedure = x
+	o.storesStat, o.procedure = b.storeStat != nil, x
 	return o
 }
 

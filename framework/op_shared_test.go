@@ -188,8 +188,18 @@ func TestOnlyPlainReadsAreShared(t *testing.T) {
 			c.GetData().Decompressed().InBackground().Shared(1).ForPath(ctx, "/dir")
 			c.Delete().InBackground().Shared(1).ForPath(ctx, "/none")
 		}
+		var stats [6]Stat
+		for i := range 3 { // each caller gets its Stat
+			c.GetChildren().StoringStatIn(&stats[2*i]).InBackground().Shared(1).ForPath(ctx, "/dir")
+			c.GetACL().StoringStatIn(&stats[2*i+1]).InBackground().Shared(1).ForPath(ctx, "/dir")
+		}
 		synctest.Wait()
-		assert.Equal(t, map[zktest.Op]int{zktest.OpGetChildren2: 3, zktest.OpGetData: 3, zktest.OpDelete: 3}, srv.Counts())
+		assert.Equal(t, map[zktest.Op]int{
+			zktest.OpGetChildren2: 6, zktest.OpGetData: 3, zktest.OpDelete: 3, zktest.OpGetACL: 3,
+		}, srv.Counts())
 		time.Sleep(time.Minute)
+		for _, stat := range stats {
+			assert.NotZero(t, stat)
+		}
 	})
 }
