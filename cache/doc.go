@@ -113,6 +113,6 @@
 //	changes.go                   the changes of each path until they are published, and their order as events
 //	publish.go sync.go           when changes are published; when the cache is in sync
 //	events.go follow.go          the events, and their streams; filter.go; subscription.go fifo.go the queue of each stream
-//	failures.go                  retrying the nodes that cannot be read
+//	failures.go                  reads that have failed, and nodes that cannot be read: when they are read again
 //	snapshot.go                  beginning with the contents of another cache; snapshot_format.go in a file
 package cache

@@ -19,8 +19,9 @@ var ErrClosed = errors.New("cache closed")
 // next post, a change of the connection, the end of the session, or a timer; its own requests run in the
 // background.
 //
-// It relies on this: events and replies come in the order in which the server sent them, except that a reply may be
-// late: see nodeState.
+// It relies on this: events and replies come in the order in which the server sent them, since one goroutine calls the
+// callbacks of both ([framework.Client.ForRecipes]), and EventReset comes before every reply of its connection. But a
+// reply may be late: see nodeState. The client retries no read in the background: a read that fails is queued again.
 type engine struct {
 	cfg    config
 	store  *nodeStore

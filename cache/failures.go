@@ -3,6 +3,8 @@ package cache
 import (
 	"errors"
 	"time"
+
+	"github.com/go-curator/curator/framework"
 )
 
 // Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
@@ -106,3 +108,53 @@ func (e *engine) logFailure(path string, err error, isRetried bool) {
 			"path", e.cfg.root, "while", failureLogTime)
 	}
 }
+
+// endsSession reports whether an error means that the session has ended, or the client is closed. ErrSessionLost alone is not
+// enough: a member without a quorum may report a living session expired, which the client ignores.
+func (e *engine) endsSession(err error) bool {
+	return errors.Is(err, framework.ErrClosed) || e.ctx.Err() != nil ||
+		errors.Is(err, framework.ErrSessionLost) && (e.session == nil || e.session.Context().Err() != nil)
+}
+
+// requeueReads puts reads back into the queue that failed for a reason that is not in the nodes. many reports whether they were
+// a MultiRead.
+func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
+	r := &e.reads
+	switch {
+	case e.endsSession(err):
+		r.halted = true
+	case errors.Is(err, framework.ErrSessionLost):
+		r.startPause()
+	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
+		r.startPause()
+	case errors.Is(err, framework.ErrNotConnected):
+		// The reads wait for the next connection in the client's queue.
+	case errors.Is(err, framework.ErrConnectionLoss):
+		// The same. If the size of the reply broke the connection, the next reply will be smaller. Some
+		// servers break the connection at any MultiRead.
+		if s := &r.sizes; many {
+			s.nodesPerRead = max(1, s.nodesPerRead/2)
+			if s.losses++; s.losses == mostReadLosses {
+				s.single, s.guessed = true, true
+			}
+		}
+	case framework.Retryable(err):
+		r.startPause()
+	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
+		e.logger().Info("cache: the server does not support multiRead; reading nodes one by one")
+		r.sizes.single = true
+	case len(ops) > 1: // the reply may be too large
+		r.sizes.nodesPerRead = max(1, len(ops)/2)
+	default: // an immediate retry would not help: the nodes count as unreadable
+		for _, o := range ops {
+			e.applyReply(o, &framework.ReadResult{Err: err})
+		}
+		return
+	}
+	for _, o := range ops {
+		e.applyInput(o.node, failedReadInputs[o.kind])
+	}
+}
+
+// failedReadInputs has the input after a read that has failed for a reason that is not in the node: it is repeated.
+var failedReadInputs = [...]nodeInput{readData: dataFailed, readList: listFailed, readStat: compareFailed}

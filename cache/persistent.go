@@ -17,7 +17,8 @@ import (
 //  3. If that is the zxid of the last reply before the gap, nothing was missed. Otherwise compareAfterGap compares every node.
 //
 // If the connection is lost again in between, the next EventReset begins at 2 again, and a late reply for the earlier gap
-// is ignored. The reads of a comparison that was not finished stay queued (requeueReads).
+// is ignored. Of a comparison that was not finished, the failed reads are queued again (requeueReads), and the others are
+// still queued.
 type persistentStrategy struct {
 	engine  *engine
 	pending pendingEvents
@@ -133,12 +134,10 @@ func (w *persistentStrategy) enqueueEvent(ev framework.Event) {
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
 		u.events.Add(1)
 		u.bytes.Add(bytes)
-		w.engine.inbox.Put(engineCall{run: func() {
+		w.engine.inbox.Put(engineCall{watching: w, run: func() {
 			u.events.Add(-1)
 			u.bytes.Add(-bytes)
-			if w.engine.watching == w {
-				w.handleEvent(ev)
-			}
+			w.handleEvent(ev)
 		}})
 		return
 	}
@@ -353,7 +352,7 @@ func (w *persistentStrategy) handleBatch(ops []nodeRead, result framework.MultiR
 		}
 	}
 	e.reads.recordReply(nodes, bytes)
-	if !w.gapOpen {
+	if !w.gapOpen { // in a gap a reply proves nothing; in a comparison it does, since the queue has the other nodes
 		w.zxid = max(w.zxid, result.Zxid)
 	}
 	requeued := 0

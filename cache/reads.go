@@ -123,9 +123,6 @@ func (e *engine) takeRead() (o nodeRead, light, ok bool) {
 	}
 }
 
-// failedReadInputs has the input after a read that has failed for a reason that is not in the node: it is repeated.
-var failedReadInputs = [...]nodeInput{readData: dataFailed, readList: listFailed, readStat: compareFailed}
-
 // staleAfter limits the time for which a node's Stat may be out of date after children were deleted, so that many
 // deletions cost one read.
 const staleAfter = time.Second

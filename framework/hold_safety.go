@@ -67,9 +67,9 @@ type Safety struct {
 	Remaining time.Duration
 	// Steady is the value below which the Remaining of a hold does not fall while the servers reply without delay. So a
 	// program may stop its work when less than Steady remains, and will not stop while all is well. Slow replies reduce
-	// Remaining by their delay, under RuleHeartbeat up to three times. A hold that begins after a time without requests
-	// has at least half of T - D, and less than Steady during its first seconds: until the write that the client sends
-	// for it is committed. 0 if nothing can be held.
+	// Remaining by up to their delay on a standalone server, by up to twice their delay on an ensemble. A hold that begins
+	// after a time without requests has at least half of T - D, and less than Steady during its first seconds: until the
+	// write that the client sends for it is committed. 0 if nothing can be held.
 	Steady time.Duration
 	// Holds is the number of current holds.
 	Holds int

@@ -156,36 +156,54 @@ func TestHoldEndsBeforeTheServerExpiresTheSession(t *testing.T) {
 	})
 }
 
-// What a hold has left goes down to about Steady while the servers answer at once, and not below.
+// What a hold has left goes down to about Steady while the servers answer at once, and not below. Slow replies reduce it
+// by their delay: once, or twice on an ensemble.
 func TestSteady(t *testing.T) {
 	for name, tt := range map[string]struct {
-		members int
-		timeout time.Duration
+		members        int
+		timeout, delay time.Duration
+		opts           []Option
 	}{
-		"standalone": {1, 4 * time.Second},
-		"heartbeat":  {3, 4 * time.Second},
-		"bound":      {3, 30 * time.Second},
+		"standalone":       {members: 1, timeout: 4 * time.Second},
+		"standalone slow":  {members: 1, timeout: 10 * time.Second, delay: 1500 * time.Millisecond},
+		"heartbeat":        {members: 3, timeout: 4 * time.Second},
+		"heartbeat slow":   {members: 3, timeout: 10 * time.Second, delay: 300 * time.Millisecond},
+		"heartbeat slower": {members: 3, timeout: 10 * time.Second, delay: 1500 * time.Millisecond},
+		"bound":            {members: 3, timeout: 30 * time.Second},
+		"bound slow": {members: 3, timeout: 10 * time.Second, delay: 1500 * time.Millisecond,
+			opts: []Option{WithStaleServerBound(4 * time.Second)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ensemble := zktest.RunEnsembleT(t, tt.members)
 				connect, dialer := ensemble.ConnectString(), ensemble.Dial
+				var servers []*zktest.Server
+				for i := range tt.members {
+					servers = append(servers, ensemble.Member(i))
+				}
 				if tt.members == 1 {
 					srv := zktest.RunT(t)
-					connect, dialer = srv.Addr(), srv.Dial
+					connect, dialer, servers = srv.Addr(), srv.Dial, []*zktest.Server{srv}
 				}
-				c, err := New(connect, WithDialer(dialer), WithSessionTimeout(tt.timeout))
+				c, err := New(connect, append(tt.opts, WithDialer(dialer), WithSessionTimeout(tt.timeout))...)
 				require.NoError(t, err)
 				defer c.Close()
 				h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
+				time.Sleep(2 * tt.timeout)
+				for _, srv := range servers {
+					srv.Delay(0, tt.delay)
+				}
 				steady, least := c.Safety().Steady, time.Hour
 				require.Positive(t, steady)
 				for range 10 * tt.timeout / (10 * time.Millisecond) {
 					time.Sleep(10 * time.Millisecond)
 					least = min(least, h.Remaining())
 				}
-				assert.GreaterOrEqual(t, least, steady)
-				assert.Less(t, least, steady+steady/5)
+				assert.GreaterOrEqual(t, least, steady-tt.delay*time.Duration(min(tt.members, 2)))
+				if tt.delay == 0 {
+					assert.Less(t, least, steady+steady/5)
+				}
+				assert.True(t, h.Valid())
 			})
 		})
 	}

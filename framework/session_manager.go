@@ -136,7 +136,7 @@ func (m *sessionManager) openEpoch(n int64, old *sessionEpoch, fences []wire.Fen
 		},
 		Hooks: wire.Hooks{
 			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.onSessionEvent(e, ev) }) },
-			OnLoss:  func(error) { e.endLostHolds() }, OnPong: c.pongReporter(),
+			OnLoss:  e.endLostHolds, OnPong: c.pongReporter(),
 		},
 	}
 	var notBefore time.Time

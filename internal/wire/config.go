@@ -91,10 +91,9 @@ const (
 type Hooks struct {
 	// OnEvent gets the session's events in order. It must not call Abort or Close.
 	OnEvent func(Event)
-	// OnLoss, if set, is called once, with the reason, when the session is lost: no hold of it is certain any more. It may
-	// come before or after the Lost event. Its goroutine waits for the clock only. It must not call the session, except
-	// for its Validity.
-	OnLoss func(why error)
+	// OnLoss, if set, is called once when the session is lost: no hold of it is certain any more. It may come before or
+	// after the Lost event. Its goroutine waits for the clock only. It must not call the session, except for its Validity.
+	OnLoss func()
 	// OnPong, if set, is called with the time between a ping and its reply.
 	OnPong func(time.Duration)
 }

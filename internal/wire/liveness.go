@@ -360,7 +360,9 @@ func (s Servers) Rest(timeout time.Duration) time.Duration {
 	}
 }
 
-// Steady returns the least HoldLeft of a hold older than Report while the servers reply without delay.
+// Steady returns the least HoldLeft of a hold older than Report while the servers reply without delay. A delay d of the
+// replies takes up to d from it on a standalone server, otherwise up to 2d: a touch counts from its sending, and so late
+// by d, and its proof arrives late by d.
 func (s Servers) Steady(timeout time.Duration) time.Duration {
 	ping, _ := s.Pace(timeout)
 	left := timeout - s.Margin - 2*ping

@@ -123,7 +123,7 @@ func (s *Session) guardValidity() {
 		}
 	}
 	if s.cfg.OnLoss != nil {
-		s.cfg.OnLoss(why)
+		s.cfg.OnLoss()
 	}
 	s.endSession(why)
 }
