@@ -189,17 +189,19 @@ func TestOnlyPlainReadsAreShared(t *testing.T) {
 			c.Delete().InBackground().Shared(1).ForPath(ctx, "/none")
 		}
 		var stats [6]Stat
+		var replied [6]<-chan struct{}
 		for i := range 3 { // each caller gets its Stat
-			c.GetChildren().StoringStatIn(&stats[2*i]).InBackground().Shared(1).ForPath(ctx, "/dir")
-			c.GetACL().StoringStatIn(&stats[2*i+1]).InBackground().Shared(1).ForPath(ctx, "/dir")
+			replied[2*i] = c.GetChildren().StoringStatIn(&stats[2*i]).InBackground().Shared(1).ForPath(ctx, "/dir").Done()
+			replied[2*i+1] = c.GetACL().StoringStatIn(&stats[2*i+1]).InBackground().Shared(1).ForPath(ctx, "/dir").Done()
 		}
 		synctest.Wait()
 		assert.Equal(t, map[zktest.Op]int{
 			zktest.OpGetChildren2: 6, zktest.OpGetData: 3, zktest.OpDelete: 3, zktest.OpGetACL: 3,
 		}, srv.Counts())
 		time.Sleep(time.Minute)
-		for _, stat := range stats {
-			assert.NotZero(t, stat)
+		for i := range stats {
+			<-replied[i]
+			assert.NotZero(t, stats[i])
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		require.True(t, lock.Valid())
 		require.NoError(t, lock.Context().Err())
 
-		releaseReversed(t, lock)
+		release(t, lock)
 		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrReleased)
 		require.False(t, lock.Valid())
 		require.Zero(t, lock.Remaining())
@@ -79,7 +79,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			}()
 			synctest.Wait() // it stands in line
 		}
-		releaseReversed(t, first)
+		release(t, first)
 		last := first.FencingToken()
 		for i := range waiters {
 			require.Equal(t, i, <-order)
@@ -110,14 +110,14 @@ func TestReentry(t *testing.T) {
 		require.Equal(t, outer.FencingToken(), third.FencingToken())
 		require.Zero(t, sum(s.Counts()), "re-entry asks nobody")
 
-		releaseReversed(t, outer) // in any order
-		releaseReversed(t, third)
+		release(t, outer) // in any order
+		release(t, third)
 		require.ErrorIs(t, third.Release(background), mutex.ErrReleased, "each Lock counts once")
 		require.False(t, third.Valid())
 		require.True(t, inner.Valid())
 		require.NoError(t, inner.Context().Err())
 		require.Zero(t, sum(s.Counts()))
-		releaseReversed(t, inner)
+		release(t, inner)
 		require.ErrorIs(t, context.Cause(outer.Context()), mutex.ErrReleased)
 		clean(t, s, path)
 
@@ -137,7 +137,7 @@ func TestReentry(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-		releaseReversed(t, again)
+		release(t, again)
 		clean(t, s, path)
 	})
 }
@@ -153,11 +153,11 @@ func TestTryAcquire(t *testing.T) {
 			_, err = other.TryAcquire(background)
 			require.ErrorIs(t, err, mutex.ErrNotAcquired)
 			require.ErrorContains(t, err, lock.Node(), "it says who is ahead")
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock, err = other.TryAcquire(background)
 			require.NoError(t, err)
 			require.True(t, lock.Valid())
-			releaseReversed(t, lock)
+			release(t, lock)
 			clean(t, s, path)
 		}
 	})
@@ -205,9 +205,9 @@ func TestParticipants(t *testing.T) {
 		require.Len(t, line, 3)
 		require.Zero(t, line[1].Czxid)
 
-		releaseReversed(t, lock)
-		releaseReversed(t, second.End().OK())
-		releaseReversed(t, third.End().OK())
+		release(t, lock)
+		release(t, second.End().OK())
+		release(t, third.End().OK())
 	})
 }
 
@@ -247,7 +247,7 @@ func TestNewcomersMistakes(t *testing.T) {
 		lock := acquire(t, m)
 		require.ErrorIs(t, lock.Release(none), framework.ErrNilContext)
 		require.True(t, lock.Valid())
-		releaseReversed(t, lock)
+		release(t, lock)
 		require.True(t, strings.HasPrefix(fmt.Sprint(lock.Release(background)), "mutex /locks/orders: release: "))
 	})
 }

@@ -86,7 +86,7 @@ func TestCohortLeavesTheUserOfALostTurnTimeToStop(t *testing.T) {
 				granted := waiter.End().OK()
 				require.GreaterOrEqual(t, waiter.At.Sub(began), c.least)
 				require.Less(t, waiter.At.Sub(began), c.least+soon)
-				releaseReversed(t, granted)
+				release(t, granted)
 				if !c.idle && c.stops == 0 {
 					require.ErrorIs(t, turn.Release(background), c.cause)
 				}

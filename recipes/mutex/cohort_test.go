@@ -108,7 +108,7 @@ func TestCohortsTakeTurns(t *testing.T) {
 			synctest.Wait() // its node stands in line
 		}
 		require.Len(t, nodesOf(t, s), 3)
-		releaseReversed(t, first)
+		release(t, first)
 		all.Wait()
 		require.Equal(t, []string{"a", "a", "b", "b", "a", "b"}, order)
 		clean(t, s, path)
@@ -140,7 +140,7 @@ func TestCohortIsFair(t *testing.T) {
 		for range 50 {
 			time.Sleep(13 * time.Millisecond)
 			began := time.Now()
-			releaseReversed(t, acquire(t, single))
+			release(t, acquire(t, single))
 			longest = max(longest, time.Since(began))
 		}
 		require.LessOrEqual(t, longest, d+hold)
@@ -204,7 +204,7 @@ func TestCohortTry(t *testing.T) {
 		looks.Release()
 		require.ErrorIs(t, try.End().Err, mutex.ErrNotAcquired)
 		waiter.Waits()
-		releaseReversed(t, lock)
+		release(t, lock)
 		end(t, waiter.OK())
 		clean(t, s, path)
 	})
@@ -226,7 +226,7 @@ func TestCohortEntersNoMutex(t *testing.T) {
 		lock := acquire(t, mutex.New(c, path))
 		_, err = m.Acquire(lock.Context())
 		require.ErrorIs(t, err, mutex.ErrSelfWait)
-		releaseReversed(t, lock)
+		release(t, lock)
 
 		require.NoError(t, m.Do(background, func(ctx context.Context) error {
 			return m.Do(ctx, func(context.Context) error { return nil })

@@ -76,7 +76,7 @@ func TestNewcomersShareLists(t *testing.T) {
 		assert.LessOrEqual(t, s.Counts()["getChildren2"], 5, "that of Participants included")
 		leave()
 		all.Wait()
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }

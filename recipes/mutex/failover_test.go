@@ -33,7 +33,7 @@ func TestHandOverTime(t *testing.T) {
 			lock = o.Value
 			time.Sleep(time.Second)
 		}
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -64,7 +64,7 @@ func TestFailOverAfterAKill(t *testing.T) {
 				require.LessOrEqual(t, o.At.Sub(died), timeout+tick)
 				require.True(t, (<-ended).Before(o.At))
 				gone.Remove()
-				releaseReversed(t, o.Value)
+				release(t, o.Value)
 			})
 		}
 		t.Logf("session timeout %v, tick %v: handed on after %v at the latest", timeout, tick, longest)

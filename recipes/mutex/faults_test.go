@@ -31,8 +31,8 @@ func TestForeignChildrenDoNotBlock(t *testing.T) {
 			lock, err := m.TryAcquire(background)
 			require.NoError(t, err)
 			next := waiting(t, background, m)
-			releaseReversed(t, lock)
-			releaseReversed(t, next.End().OK())
+			release(t, lock)
+			release(t, next.End().OK())
 		}
 		require.Equal(t, 1, strings.Count(log.String(), "not a contender"), "one warning for the path")
 		require.Contains(t, log.String(), "child=0", "about the one that matters")
@@ -55,7 +55,7 @@ func TestSequenceNearItsEnd(t *testing.T) {
 			lock, err := m.Acquire(background)
 			if want == nil {
 				require.NoError(t, err)
-				releaseReversed(t, lock)
+				release(t, lock)
 			} else {
 				require.ErrorIs(t, err, want, "%d", next)
 				require.NoError(t, s.SetSequence(path, next))
@@ -91,10 +91,10 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 		children, err := s.Children(path)
 		require.NoError(t, err)
 		require.Len(t, children, 2, "it is in the new line")
-		releaseReversed(t, second)
+		release(t, second)
 		next := waiter.End().OK()
 		require.Greater(t, next.FencingToken(), second.FencingToken())
-		releaseReversed(t, next)
+		release(t, next)
 		require.ErrorIs(t, first.Release(background), mutex.ErrNodeDeleted)
 		clean(t, s, path)
 	})
@@ -126,9 +126,9 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, session(t, b), now[len(now)-1].SessionID)
 			require.NotEqual(t, line[1].Name, now[len(now)-1].Name, "it has begun again")
-			releaseReversed(t, lock)
+			release(t, lock)
 			require.NoError(t, s.Delete(line[1].Path), "it has not removed what is not its own")
-			releaseReversed(t, done.End().OK())
+			release(t, done.End().OK())
 			clean(t, s, path)
 		})
 	}
@@ -156,7 +156,7 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, line, 3)
 			require.NoError(t, s.Delete(line[1].Path))
-			releaseReversed(t, first)
+			release(t, first)
 			holder := third.End().OK()
 			synctest.Wait() // both events are there
 			goOn <- struct{}{}
@@ -165,8 +165,8 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			require.True(t, second.Pending(), "two hold the lock")
 			<-waits // at the end of the line
 			goOn <- struct{}{}
-			releaseReversed(t, holder)
-			releaseReversed(t, second.End().OK())
+			release(t, holder)
+			release(t, second.End().OK())
 		}
 		clean(t, s, path)
 	})
@@ -202,7 +202,7 @@ func TestOwnWatchIsAskedForAgain(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrNodeDeleted)
 		require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
-		releaseReversed(t, waiter.End().OK())
+		release(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -221,8 +221,8 @@ func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 		require.NoError(t, s.Set(line[1].Path, []byte("x")))
 		require.NoError(t, s.Set(line[0].Path, []byte("x"))) // and the one ahead, too
 		waiter.Waits()
-		releaseReversed(t, lock)
-		releaseReversed(t, waiter.End().OK())
+		release(t, lock)
+		release(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -239,7 +239,7 @@ func TestContainerReaped(t *testing.T) {
 			require.Greater(t, lock.FencingToken(), last, "tokens grow although the numbers begin again")
 			require.True(t, strings.HasSuffix(lock.Node(), "0000000000"))
 			last = lock.FencingToken()
-			releaseReversed(t, lock)
+			release(t, lock)
 			time.Sleep(10 * time.Second)
 			require.False(t, s.Exists(path))
 		}
@@ -275,15 +275,15 @@ func TestNoRightToReadThePredecessor(t *testing.T) {
 					first := acquire(t, ma)
 					middle := waiting(t, background, ma)
 					waiter := waiting(t, background, mb)
-					releaseReversed(t, first)
+					release(t, first)
 					granted := middle.End().OK()
 					time.Sleep(time.Second)
 					waiter.Waits()
 					began := time.Now()
-					releaseReversed(t, granted)
+					release(t, granted)
 					granted = waiter.End().OK()
 					require.Equal(t, began, time.Now(), "at once, not at the next check")
-					releaseReversed(t, granted)
+					release(t, granted)
 					clean(t, s, path)
 				}
 			})
@@ -302,10 +302,10 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 		lock := acquire(t, mutex.New(a, path))
 		waiter := waiting(t, background, mutex.New(b, path))
 		s.ResetCounts()
-		releaseReversed(t, lock)
+		release(t, lock)
 		next := waiter.End().OK()
 		require.Equal(t, 1, s.Counts()["getChildren2"])
-		releaseReversed(t, next)
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -320,12 +320,12 @@ func TestEventThatNeverComes(t *testing.T) {
 		waiter := waiting(t, background, mutex.New(b, path))
 		require.NoError(t, s.SetACL(lock.Path(), zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
 		time.Sleep(time.Minute) // it checks again and again
-		releaseReversed(t, lock)
+		release(t, lock)
 		require.True(t, waiter.Pending(), "the server has dropped the event")
 		released := time.Now()
 		next := waiter.End().OK()
 		require.Less(t, time.Since(released), 13*time.Second, "5/4 of the session timeout")
-		releaseReversed(t, next)
+		release(t, next)
 	})
 }
 
@@ -344,10 +344,10 @@ func TestPathRoot(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, line, 2)
 		s.ResetCounts()
-		releaseReversed(t, lock)
+		release(t, lock)
 		next := waiter.End().OK()
 		require.Equal(t, "map[delete:1]", requests(s))
-		releaseReversed(t, next)
+		release(t, next)
 		children, err := s.Children("/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "zookeeper"}, children)
@@ -357,7 +357,7 @@ func TestPathRoot(t *testing.T) {
 		lock = acquire(t, mc)
 		require.True(t, s.Exists("/team/app/"+lock.Node()))
 		require.Equal(t, "/"+lock.Node(), lock.Path())
-		releaseReversed(t, lock)
+		release(t, lock)
 	})
 }
 
@@ -378,7 +378,7 @@ func TestReplyLostAfterCommit(t *testing.T) {
 			children, err := s.Children(path)
 			require.NoError(t, err)
 			require.Equal(t, []string{lock.Node()}, children)
-			releaseReversed(t, lock)
+			release(t, lock)
 			require.Equal(t, 1, fault.Hits(), op)
 			fault.Remove()
 			time.Sleep(time.Second)
@@ -403,10 +403,10 @@ func TestRepliesLostWhileWaiting(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			require.Equal(t, max(fault.Times, 1), struck.Hits())
 			done.Waits()
-			releaseReversed(t, lock)
+			release(t, lock)
 			next := done.End().OK()
 			require.True(t, next.Valid())
-			releaseReversed(t, next)
+			release(t, next)
 			clean(t, s, path)
 		})
 	}

@@ -54,12 +54,12 @@ func TestForeignContenders(t *testing.T) {
 		require.NoError(t, s.Delete(first))
 		waiter.End()
 		require.NoError(t, waiter.Err)
-		releaseReversed(t, waiter.Value)
+		release(t, waiter.Value)
 		next := waiting(t, background, m)
 		require.NoError(t, s.Delete(second))
 		next.End()
 		require.NoError(t, next.Err)
-		releaseReversed(t, next.Value)
+		release(t, next.Value)
 		clean(t, s, path)
 
 		// Two of the old ones ahead, one after the other, while holds are long.
@@ -75,7 +75,7 @@ func TestForeignContenders(t *testing.T) {
 			require.NoError(t, next.Err)
 			first, second = stand(), stand()
 			time.Sleep(time.Second)
-			releaseReversed(t, next.Value)
+			release(t, next.Value)
 		}
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()

@@ -41,7 +41,7 @@ func acquire(t *testing.T, m *mutex.Mutex) *mutex.Lock {
 	return lock
 }
 
-func releaseReversed(t *testing.T, lock *mutex.Lock) {
+func release(t *testing.T, lock *mutex.Lock) {
 	t.Helper()
 	require.NoError(t, lock.Release(background))
 }

@@ -64,7 +64,7 @@ func TestThousandWaiters(t *testing.T) {
 			s.ResetCounts()
 			require.Equal(t, line[i].Name, lock.Node(), "the order of the line")
 			released, next := lock.Path(), owners[line[i+1].Name]
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = <-done
 			synctest.Wait()
 			require.Empty(t, done, "one is granted")
@@ -88,7 +88,7 @@ func TestThousandWaiters(t *testing.T) {
 			require.Equal(t, before, after)
 			before, fired = after, nil
 		}
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -121,7 +121,7 @@ func TestNewcomersThatGiveUpTogether(t *testing.T) {
 			time.Sleep(time.Second)
 			assert.LessOrEqual(t, s.Counts()["getChildren2"], 3, "after %d ms", after)
 			s.Delay(0, 0)
-			releaseReversed(t, lock)
+			release(t, lock)
 			clean(t, s, path)
 		})
 	}
@@ -154,7 +154,7 @@ func TestAWaiterKeepsNoList(t *testing.T) {
 		for range 1000 {
 			require.ErrorIs(t, <-done, context.Canceled)
 		}
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }

@@ -98,7 +98,7 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 		require.NoError(t, again.Release(background))
 		assert.Empty(t, w.read(), "entering once more is no acquisition")
 
-		releaseReversed(t, first)
+		release(t, first)
 		lock := second.End().OK()
 		got := w.read()
 		assert.Equal(t, "one: held: released", got[0],
@@ -123,7 +123,7 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 		got = w.read()
 		assert.Len(t, got, 2)
 		assert.Contains(t, got[1], "one: acquired: not acquired")
-		releaseReversed(t, lock)
+		release(t, lock)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestHooksLeaveNodeDataAlone(t *testing.T) {
 			data, _, err := s.Get(lock.Path())
 			require.NoError(t, err)
 			assert.Equal(t, want, string(data))
-			releaseReversed(t, lock)
+			release(t, lock)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestKeptTraffic(t *testing.T) {
 		end(t, turn)
 		lock := waiter.OK()
 		counts(t, s, "and gets it", map[string]int{"delete": 1})
-		releaseReversed(t, lock)
+		release(t, lock)
 		counts(t, s, "and goes", map[string]int{"multi": 1})
 		clean(t, s, path)
 	})
@@ -67,7 +67,7 @@ func TestKeptIsGivenUp(t *testing.T) {
 		began := time.Now()
 		lock := acquire(t, other)
 		require.LessOrEqual(t, time.Since(began), 3*trip, "one flight if it were free")
-		releaseReversed(t, lock)
+		release(t, lock)
 
 		turn := turnOf(t, m)
 		time.Sleep(10 * trip)
@@ -78,7 +78,7 @@ func TestKeptIsGivenUp(t *testing.T) {
 		began = time.Now()
 		turn.ReleaseInBackground()
 		next.OK().ReleaseInBackground()
-		releaseReversed(t, waiter.End().OK())
+		release(t, waiter.End().OK())
 		require.LessOrEqual(t, time.Since(began), 3*trip, "after two turns")
 		end(t, after.End().OK())
 		time.Sleep(time.Hour + 10*trip)
@@ -90,13 +90,13 @@ func TestKeptIsGivenUp(t *testing.T) {
 		time.Sleep(10 * trip)
 		waiter = waiting(t, background, other)
 		time.Sleep(10 * trip)
-		releaseReversed(t, lock)
+		release(t, lock)
 		turn = first.End().OK()
 		time.Sleep(10 * trip)
 		waiter.Waits()
 		began = time.Now()
 		turn.ReleaseInBackground()
-		releaseReversed(t, waiter.End().OK())
+		release(t, waiter.End().OK())
 		require.LessOrEqual(t, time.Since(began), 3*trip)
 	})
 }
@@ -147,7 +147,7 @@ func TestKeptWithALocalLine(t *testing.T) {
 			}
 			turn = next.OK()
 		}
-		releaseReversed(t, waiter.OK())
+		release(t, waiter.OK())
 	})
 }
 
@@ -174,7 +174,7 @@ func TestKeptAndTheTriesOfOthers(t *testing.T) {
 		lock, err := creating.TryAcquire(background)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 
 		end(t, turnOf(t, m))
@@ -207,7 +207,7 @@ func TestKeptWhileDisconnected(t *testing.T) {
 			}
 			waiter.Waits()
 			away.Remove()
-			releaseReversed(t, waiter.End().OK())
+			release(t, waiter.End().OK())
 			time.Sleep(time.Second)
 			clean(t, s, path)
 		})
@@ -235,7 +235,7 @@ func TestKeptAfterAReconnect(t *testing.T) {
 		end(t, turn)
 		end(t, turnOf(t, m))
 		counts(t, s, "free again", map[string]int{})
-		releaseReversed(t, acquire(t, mutex.New(newClient(t, s), path)))
+		release(t, acquire(t, mutex.New(newClient(t, s), path)))
 		clean(t, s, path)
 	})
 }

@@ -61,7 +61,7 @@ func TestLayout(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "__REVOKE__", string(data))
 		require.NoError(t, both.Release(background))
-		releaseReversed(t, plain)
-		releaseReversed(t, revocable)
+		release(t, plain)
+		release(t, revocable)
 	})
 }

@@ -20,7 +20,7 @@ func TestLockOf(t *testing.T) {
 		assert.Nil(t, mutex.LockOf(background))
 		lock := acquire(t, a)
 		assert.Nil(t, mutex.LockOf(lock.Context()), "whoever has acquired it has it")
-		releaseReversed(t, lock)
+		release(t, lock)
 
 		require.NoError(t, a.Do(background, func(ctx context.Context) error {
 			outer := mutex.LockOf(ctx)

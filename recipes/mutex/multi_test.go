@@ -92,7 +92,7 @@ func TestMulti(t *testing.T) {
 		one, err := x.a.Acquire(lock.Context())
 		require.NoError(t, err)
 		require.Equal(t, lock.Parts()[0].(*mutex.Lock).FencingToken(), one.FencingToken())
-		releaseReversed(t, one)
+		release(t, one)
 		require.NoError(t, again.Release(background))
 		require.ErrorIs(t, context.Cause(again.Context()), mutex.ErrReleased,
 			"this one is over, though the locks are held")
@@ -146,7 +146,7 @@ func TestMultiHasOneDeadline(t *testing.T) {
 		done := beginMulti(ctx, x.all)
 		require.Equal(t, [3]int{2, 0, 1}, contenders(t, s))
 		time.Sleep(6 * time.Second)
-		releaseReversed(t, a)
+		release(t, a)
 		require.Equal(t, [3]int{1, 1, 2}, contenders(t, s))
 		err := <-done
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -168,7 +168,7 @@ func TestMultiHasOneDeadline(t *testing.T) {
 		_, err = x.all.TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.Equal(t, [3]int{0, 0, 1}, contenders(t, s))
-		releaseReversed(t, c)
+		release(t, c)
 		cleanThree(t, s)
 		lock, err := x.all.TryAcquire(background)
 		require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestMultiLosesALockWhileWaiting(t *testing.T) {
 			require.ErrorContains(t, err, "3 of 3")
 			require.Equal(t, [3]int{0, 0, 1}, contenders(t, s))
 		}
-		releaseReversed(t, last)
+		release(t, last)
 		cleanThree(t, s)
 	})
 }

@@ -48,9 +48,9 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 		// Asked for while it waits, raw, by a stranger.
 		require.NoError(t, mutex.Revoke(background, plain, line[1].Path))
 		second.Waits()
-		releaseReversed(t, first)
+		release(t, first)
 		for _, waiter := range []*call{second, third, fourth, fifth} {
-			releaseReversed(t, waiter.End().OK())
+			release(t, waiter.End().OK())
 		}
 		clean(t, s, path)
 	})
@@ -69,7 +69,7 @@ func TestRevocationPackedAndPlain(t *testing.T) {
 		data, err := packs.GetData().ForPath(background, lock.Path())
 		require.NoError(t, err)
 		require.Equal(t, "__REVOKE__", string(data))
-		releaseReversed(t, lock)
+		release(t, lock)
 
 		for _, revoke := range []func(context.Context, *mutex.Lock) error{
 			func(ctx context.Context, l *mutex.Lock) error { return mutex.Revoke(ctx, plain, l.Path()) },
@@ -87,7 +87,7 @@ func TestRevocationPackedAndPlain(t *testing.T) {
 			require.False(t, revoked(lock))
 			require.NoError(t, revoke(background, lock))
 			require.True(t, revoked(lock))
-			releaseReversed(t, lock)
+			release(t, lock)
 		}
 		clean(t, s, path)
 	})

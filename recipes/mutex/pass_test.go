@@ -41,7 +41,7 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 		lists int
 	}{
 		{"released", func(t *testing.T, _ *zktest.Server, holder *mutex.Lock, _ *framework.Client) {
-			releaseReversed(t, holder)
+			release(t, holder)
 		}, 0},
 		{"released in the background", func(t *testing.T, _ *zktest.Server, holder *mutex.Lock, _ *framework.Client) {
 			holder.ReleaseInBackground(func(err error) { require.NoError(t, err) })
@@ -57,11 +57,11 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 		}, 1},
 		{"its release is lost and repeated", func(t *testing.T, s *zktest.Server, holder *mutex.Lock, own *framework.Client) {
 			s.Inject(zktest.Fault{Op: "multi", Session: session(t, own), Action: zktest.CutBefore})
-			releaseReversed(t, holder)
+			release(t, holder)
 		}, 1},
 		{"it may leave no mark", func(t *testing.T, s *zktest.Server, holder *mutex.Lock, _ *framework.Client) {
 			s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
-			releaseReversed(t, holder)
+			release(t, holder)
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,14 +71,14 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 				first := acquire(t, mutex.New(newClient(t, s), path))
 				second := waiting(t, background, mutex.New(own, path))
 				third := waiting(t, background, mutex.New(newClient(t, s), path))
-				releaseReversed(t, first)
+				release(t, first)
 				holder := second.End().OK()
 				third.Waits()
 				s.ResetCounts()
 				c.leave(t, s, holder, own)
 				last := third.End().OK()
 				require.Equal(t, c.lists, s.Counts()["getChildren2"])
-				releaseReversed(t, last)
+				release(t, last)
 				time.Sleep(time.Minute)
 				clean(t, s, path)
 			})
@@ -111,14 +111,14 @@ func TestWhoGivesUpLeavesNoMark(t *testing.T) {
 		}
 		require.Error(t, givesUp.End().Err)
 		require.Error(t, closes.End().Err)
-		releaseReversed(t, lock)
+		release(t, lock)
 		holder := second.End().OK()
 		s.ResetCounts()
-		releaseReversed(t, holder)
+		release(t, holder)
 		holder = last.End().OK()
 		require.Equal(t, map[string]int{"multi": 1}, s.Counts())
-		releaseReversed(t, holder)
-		releaseReversed(t, expires.End().OK()) // in its next session, at the end of the line
+		release(t, holder)
+		release(t, expires.End().OK()) // in its next session, at the end of the line
 		time.Sleep(time.Second)
 		clean(t, s, path)
 	})
@@ -133,7 +133,7 @@ func TestOwnNodeDeletedLongBeforeItsTurn(t *testing.T) {
 		require.NoError(t, s.Delete(nodes[2]))
 		synctest.Wait()
 		for i, which := range []int{0, 2, 1} { // the third is at the end now
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = next[which].End().OK()
 			number := func(node string) string { return node[len(node)-10:] }
 			require.Equal(t, i == 2, number(lock.Path()) > number(nodes[3]))
@@ -141,7 +141,7 @@ func TestOwnNodeDeletedLongBeforeItsTurn(t *testing.T) {
 				require.True(t, other == next[which] || other.Value != nil || other.Pending())
 			}
 		}
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -160,10 +160,10 @@ func TestNoMarkOfOthers(t *testing.T) {
 		s.ResetCounts()
 		waiter := waiting(t, background, mutex.New(c, path))
 		require.Equal(t, map[string]int{"create2": 1, "getChildren2": 1, "getData": 1}, s.Counts())
-		releaseReversed(t, first)
+		release(t, first)
 		waiter.Waits()
 		require.NoError(t, s.Delete(theirs))
-		releaseReversed(t, waiter.End().OK())
+		release(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -183,7 +183,7 @@ func TestMarkWithoutPermissionToRead(t *testing.T) {
 			}
 			lock, next, _ := four(t, s, append(opts, framework.WithACLProvider(provider))...)
 			for _, waiter := range next {
-				releaseReversed(t, lock)
+				release(t, lock)
 				lock = waiter.End().OK()
 			}
 			if perms == framework.PermAll {
@@ -191,7 +191,7 @@ func TestMarkWithoutPermissionToRead(t *testing.T) {
 			} else {
 				require.GreaterOrEqual(t, s.Counts()["getChildren2"], 3, "%v", s.Counts())
 			}
-			releaseReversed(t, lock)
+			release(t, lock)
 			time.Sleep(time.Second)
 			clean(t, s, path)
 		}
@@ -212,8 +212,8 @@ func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, before, broken.Hits())
 		broken.Remove()
-		releaseReversed(t, lock)
-		releaseReversed(t, waiter.End().OK())
+		release(t, lock)
+		release(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -228,10 +228,10 @@ func TestMarkOfAWaiterThatCannotHear(t *testing.T) {
 		require.NoError(t, s.Delete(nodes[2]))
 		time.Sleep(15 * time.Second)
 		for _, which := range []int{0, 2, 1} {
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = next[which].End().OK()
 		}
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -248,11 +248,11 @@ func TestMarkOfAHolderThatKnowsLess(t *testing.T) {
 		second := waiting(t, background, mutex.New(newClient(t, s), path))
 		knows := mutex.New(newClient(t, s), path, mutex.WithForeignContenders(func(string) bool { return true }))
 		third := waiting(t, background, knows)
-		releaseReversed(t, first)
-		releaseReversed(t, second.End().OK())
+		release(t, first)
+		release(t, second.End().OK())
 		third.Waits()
 		require.NoError(t, s.Delete(foreign))
-		releaseReversed(t, third.End().OK())
+		release(t, third.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -264,11 +264,11 @@ func TestMarkWithoutSetWatches(t *testing.T) {
 		s.Inject(zktest.Fault{Op: "setWatches", Action: zktest.ReplyError, Err: zktest.ErrUnimplemented, Times: -1})
 		lock, next, _ := four(t, s)
 		for _, waiter := range next {
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = waiter.End().OK()
 		}
 		require.Equal(t, 3, s.Counts()["getChildren2"])
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -286,11 +286,11 @@ func TestMarkOfAWaiterThatIsAskedToGiveUp(t *testing.T) {
 		require.LessOrEqual(t, s.Counts()["getChildren2"], 3, "of the one behind it")
 		s.ResetCounts()
 		for _, waiter := range next {
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = waiter.End().OK()
 		}
 		require.Equal(t, 1, s.Counts()["getChildren2"], "its own")
-		releaseReversed(t, lock)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -310,11 +310,11 @@ func TestOwnNodeReplacedInAGap(t *testing.T) {
 		_, err = s.CreateNode(own, nil, zktest.Ephemeral, id)
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
-		releaseReversed(t, lock)
+		release(t, lock)
 		require.NoError(t, s.Delete(own), "it has not removed what is not its own")
 		next := waiter.End().OK()
 		require.NotEqual(t, own, next.Path())
-		releaseReversed(t, next)
+		release(t, next)
 		clean(t, s, path)
 	})
 }
@@ -338,15 +338,15 @@ func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
 			names, err := s.Children(path)
 			require.NoError(t, err)
 			require.Len(t, names, 5, "both stand in line again, behind what is not their own")
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = next[0].End().OK()
 			require.NoError(t, s.Delete(nodes[3]))
-			releaseReversed(t, lock)
+			release(t, lock)
 			for range 2 {
 				synctest.Wait()
 				for _, waiter := range next[1:] {
 					if !waiter.Pending() && waiter.Value.Valid() {
-						releaseReversed(t, waiter.Value)
+						release(t, waiter.Value)
 					}
 				}
 			}
@@ -365,14 +365,14 @@ func TestMarkAfterAWrite(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.Delete(nodes[2])) // its owner goes to the end
 		synctest.Wait()
-		releaseReversed(t, lock)
+		release(t, lock)
 		lock = next[0].End().OK()
 		s.ResetCounts()
-		releaseReversed(t, lock)
+		release(t, lock)
 		lock = next[2].End().OK()
 		require.Zero(t, s.Counts()["getChildren2"])
-		releaseReversed(t, lock)
-		releaseReversed(t, next[1].End().OK())
+		release(t, lock)
+		release(t, next[1].End().OK())
 		clean(t, s, path)
 	})
 }
@@ -390,11 +390,11 @@ func TestMarkBeforeItsWatch(t *testing.T) {
 		held := s.Inject(zktest.Fault{Op: "setWatches", Session: session(t, c), Action: zktest.Hold})
 		third := begin(t, background, mutex.New(c, path))
 		<-held.Struck()
-		releaseReversed(t, lock)
-		releaseReversed(t, second.End().OK())
+		release(t, lock)
+		release(t, second.End().OK())
 		synctest.Wait()
 		held.Release()
-		releaseReversed(t, third.End().OK())
+		release(t, third.End().OK())
 		all.Stop()
 		synctest.Wait()
 		require.Empty(t, s.Watches())
@@ -421,8 +421,8 @@ func TestMarkWaitsForNoHook(t *testing.T) {
 		waiter := begin(t, background, mutex.New(c, path))
 		synctest.Wait()
 		began := time.Now()
-		releaseReversed(t, lock)
-		releaseReversed(t, waiter.End().OK())
+		release(t, lock)
+		release(t, waiter.End().OK())
 		require.Zero(t, time.Since(began))
 		time.Sleep(2 * time.Minute) // until the hook has returned
 	})
@@ -453,7 +453,7 @@ func TestMarkOfAWaiterWhoseHookDoesNotReturn(t *testing.T) {
 		<-done
 		cancel()
 		require.Error(t, ahead.End().Err)
-		releaseReversed(t, lock)
+		release(t, lock)
 		synctest.Wait()
 		require.Empty(t, s.Watches())
 		clean(t, s, path)

@@ -34,13 +34,13 @@ func TestGoZookeepersLock(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, line, 2)
 
-		releaseReversed(t, lock)
+		release(t, lock)
 		require.NoError(t, <-locked)
 		_, err = ma.TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		waiter := waiting(t, background, ma)
 		require.NoError(t, theirs.Unlock())
-		releaseReversed(t, waiter.End().OK())
+		release(t, waiter.End().OK())
 	})
 }
 

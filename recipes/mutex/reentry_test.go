@@ -40,7 +40,7 @@ func TestReentryOfSeveralLocks(t *testing.T) {
 		earlier := acquire(t, b)
 		first, err := a.Acquire(earlier.Context())
 		require.NoError(t, err)
-		releaseReversed(t, earlier)
+		release(t, earlier)
 		second, err := b.Acquire(context.WithoutCancel(first.Context()))
 		require.NoError(t, err)
 		limited, cancel = context.WithTimeout(second.Context(), time.Second)
@@ -48,8 +48,8 @@ func TestReentryOfSeveralLocks(t *testing.T) {
 		require.NoError(t, a.Do(limited, func(ctx context.Context) error {
 			return b.Do(ctx, func(context.Context) error { return nil })
 		}))
-		releaseReversed(t, second)
-		releaseReversed(t, first)
+		release(t, second)
+		release(t, first)
 		cleanThree(t, s)
 	})
 }
@@ -72,8 +72,8 @@ func TestNoReentryIntoWhatIsLost(t *testing.T) {
 		again, err := m.Acquire(lock.Context())
 		require.NoError(t, err)
 		require.Equal(t, lock.Node(), again.Node())
-		releaseReversed(t, again)
-		releaseReversed(t, lock)
+		release(t, again)
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -95,7 +95,7 @@ func TestTheErrorOfAWaitForOneself(t *testing.T) {
 		_, err = mutex.New(other, path).Acquire(limited)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotContains(t, err.Error(), "of this client")
-		releaseReversed(t, lock)
+		release(t, lock)
 	})
 }
 
@@ -112,7 +112,7 @@ func TestNoReentryThroughAViewThatIsOver(t *testing.T) {
 		lock := acquire(t, mutex.New(c, path))
 		_, err = mutex.New(view, path).Acquire(lock.Context())
 		require.ErrorIs(t, err, mutex.ErrSessionLost)
-		releaseReversed(t, lock)
+		release(t, lock)
 		turn, err := mutex.NewCohort(c, path).Acquire(background)
 		require.NoError(t, err)
 		_, err = mutex.NewCohort(view, path).Acquire(turn.Context())

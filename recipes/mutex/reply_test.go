@@ -37,6 +37,6 @@ func TestAContenderWhoseDataFitInNoAnswer(t *testing.T) {
 		_, err = evil.SetData().ForPath(background, line[1].Path, huge) // the waiter's own
 		require.NoError(t, err)
 		require.NoError(t, evil.Delete().ForPath(background, ahead))
-		releaseReversed(t, waiter.End().OK())
+		release(t, waiter.End().OK())
 	})
 }

@@ -52,8 +52,8 @@ func TestStripes(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		_, err = theirs.OfAll(other, "a").TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		releaseReversed(t, acquire(t, theirs.Of(other)))
-		releaseReversed(t, lock)
+		release(t, acquire(t, theirs.Of(other)))
+		release(t, lock)
 
 		// Any keys, in any order, also those of one stripe: nobody waits for itself.
 		var keys []string
@@ -68,7 +68,7 @@ func TestStripes(t *testing.T) {
 		_, err = ours.Of("a").TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.NoError(t, all.Release(background))
-		releaseReversed(t, acquire(t, ours.Of("a")))
+		release(t, acquire(t, ours.Of("a")))
 		_, err = ours.OfAll().Acquire(background)
 		require.ErrorIs(t, err, framework.ErrBadArguments)
 	})
@@ -99,7 +99,7 @@ func TestStripesThatAreMistakes(t *testing.T) {
 		assert.ErrorIs(t, err, framework.ErrBadArguments)
 		for _, stripes := range []int{1, 10_000} {
 			lock := acquire(t, mutex.NewStriped(client, "/stripes", stripes).Of("a"))
-			releaseReversed(t, lock)
+			release(t, lock)
 		}
 	})
 }

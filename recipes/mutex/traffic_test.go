@@ -37,7 +37,7 @@ func TestFlights(t *testing.T) {
 			require.NotZero(t, lock.FencingToken())
 			inner, err := m.Acquire(lock.Context())
 			require.NoError(t, err)
-			releaseReversed(t, inner)
+			release(t, inner)
 		})
 		flights(1, "try, taken", func() {
 			_, err := other.TryAcquire(background)
@@ -58,17 +58,17 @@ func TestFlights(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, before+1, armed())
 		time.Sleep(trip)
-		flights(1, "release, and the only waiter has it by then", func() { releaseReversed(t, lock) })
+		flights(1, "release, and the only waiter has it by then", func() { release(t, lock) })
 		o := next.End()
 		require.NoError(t, o.Err)
 		require.Equal(t, time.Now(), o.At)
-		flights(1, "release", func() { releaseReversed(t, o.Value) })
+		flights(1, "release", func() { release(t, o.Value) })
 		flights(2, "try, free", func() {
 			var err error
 			lock, err = m.TryAcquire(background)
 			require.NoError(t, err)
 		})
-		releaseReversed(t, lock)
+		release(t, lock)
 		time.Sleep(trip)
 		clean(t, s, path)
 	})
@@ -106,10 +106,10 @@ func TestNoHerd(t *testing.T) {
 		s.ResetCounts()
 		for i := range waiters {
 			require.Equal(t, line[i].Name, lock.Node())
-			releaseReversed(t, lock)
+			release(t, lock)
 			lock = <-done
 		}
-		releaseReversed(t, lock)
+		release(t, lock)
 		synctest.Wait()
 		got := s.Counts()
 		require.Equal(t, map[string]int{"delete": 1, "multi": waiters}, got)

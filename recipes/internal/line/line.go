@@ -78,7 +78,7 @@ type WasFirstFunc func(ctx context.Context, session *framework.Session, name str
 // leases. A waiter is granted without a list if wasFirst returns true. There are no marks, and the own node is not
 // watched: it may be gone at the grant, which the recipe has to find out when it uses the node.
 func (l *Line) AcquireWith(ctx context.Context, wasFirst WasFirstFunc) (*Grant, error) {
-	if !l.NoReentry && l.wouldWaitForItself(ctx) {
+	if !l.NoReentry && l.CheckSelfWait(ctx) != nil {
 		return nil, ErrSelfWait
 	}
 	session, err := l.Client.SessionSoon(ctx)
@@ -92,20 +92,15 @@ func (l *Line) AcquireWith(ctx context.Context, wasFirst WasFirstFunc) (*Grant, 
 			break
 		}
 	}
-	if ctx.Err() != nil && l.wouldWaitForItself(ctx) {
+	if ctx.Err() != nil && l.CheckSelfWait(ctx) != nil {
 		err = fmt.Errorf("%w: %w", err, ErrSelfWait)
 	}
 	return nil, err
 }
 
-// wouldWaitForItself reports whether ctx carries a grant for which a contender of this Line waits.
-func (l *Line) wouldWaitForItself(ctx context.Context) bool {
-	return l.HeldGrant(ctx) != nil && l.Order.isBlocker(l.Name) && l.Client.Err() == nil
-}
-
-// CheckSelfWait returns ErrSelfWait if a wait of the caller with ctx would be one for itself.
+// CheckSelfWait returns ErrSelfWait if ctx carries a grant for which a contender of this Line waits.
 func (l *Line) CheckSelfWait(ctx context.Context) error {
-	if carriedGrants(ctx) != nil && l.wouldWaitForItself(ctx) {
+	if l.HeldGrant(ctx) != nil && l.Order.isBlocker(l.Name) && l.Client.Err() == nil {
 		return ErrSelfWait
 	}
 	return nil
