@@ -132,7 +132,7 @@ func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	return action
 }
 
-// outcome is what follows from the error of a try, as operationRun.decideRetry.
+// outcome is what follows from the error of a try, as operationRun.decideNext.
 func (s *createState) outcome(err error) {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		s.Unknown = true

@@ -221,7 +221,7 @@ func TestWithoutHooksNothingIsAllocated(t *testing.T) {
 	var o clientHooks
 	hooks := (&Client{}).Hooks()
 	ctx, c := t.Context(), &Client{core: &clientCore{}}
-	op := &operationRun[int]{operation: &operation[int]{c: c, operationKind: operationKind{name: "getData"}, path: "/a"}, epoch: &sessionEpoch{number: 1}}
+	op := &operationRun[int]{operation: &operation[int]{c: c, name: "getData", path: "/a"}, epoch: &sessionEpoch{number: 1}}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		_ = op.reportBegin(ctx)
 		op.reportResult(nil)

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 
 	"github.com/go-curator/curator/internal/wire"
 )
@@ -10,8 +9,10 @@ import (
 // operation describes an operation of a caller: its request, how the reply is decoded, and the next step after an
 // error. Each call of ForPath makes a new one, and an operationRun executes it.
 type operation[T any] struct {
-	c *Client
-	operationKind
+	c              *Client
+	name           string // for OpError and Hooks
+	mutates        bool   // it changes the tree, so a lost reply means an unknown outcome
+	createsRoot    bool   // with the path "/" in a namespace, it creates the root if that is missing
 	path           string // as given by the caller
 	argumentError  error  // if set, the operation fails with it, and nothing is sent
 	requiredParent string // of a create: the full path of the node that must exist; for error messages
@@ -49,12 +50,12 @@ type procedure[T any] interface {
 
 // functionProcedure is a procedure that consists of functions. recovery may be nil.
 type functionProcedure[T any] struct {
-	makeRequest func(e *sessionEpoch) *wire.Call
+	makeRequest func() *wire.Call
 	decode      func(zxid int64, body []byte) (T, error)
 	recovery    func(err error) recoveryStep[T]
 }
 
-func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeRequest(e) }
+func (f functionProcedure[T]) newRequest(*sessionEpoch) *wire.Call { return f.makeRequest() }
 
 func (f functionProcedure[T]) decodeReply(zxid int64, body []byte) (T, error) {
 	return f.decode(zxid, body)
@@ -65,13 +66,6 @@ func (f functionProcedure[T]) recoveryAfter(err error) recoveryStep[T] {
 		return nil
 	}
 	return f.recovery(err)
-}
-
-// operationKind has the properties of all operations of one name.
-type operationKind struct {
-	name        string // for OpError and Hooks
-	mutates     bool   // it changes the tree, so a lost reply means an unknown outcome
-	createsRoot bool   // with the path "/" in a namespace, it creates the root if that is missing
 }
 
 // recoveryStep continues a try after an error, for example by creating a missing parent. If again is true, the request
@@ -136,65 +130,4 @@ type operationRun[T any] struct {
 	countsForLimit bool // the operation counts for the limit of the background until its first reply
 	inSharedRead   bool // its request counts for maxInFlight, until its reply
 	sharedResult   *any // the result that the sharers of a reply have in common; nil without sharers
-}
-
-// errorClass is the significance of an error for the decision whether another try follows.
-type errorClass int8
-
-const (
-	classRefused    errorClass = iota // the server or the client has refused the operation, and would refuse another try
-	classFinal                        // the client is closed, or the outcome of a try cannot be determined
-	classSession                      // the session is lost: another try runs in the next session
-	classConnection                   // the connection or the server has failed, not the operation
-)
-
-func classifyError(err error) errorClass {
-	switch {
-	case errors.Is(err, errAmbiguous), errors.Is(err, ErrClosed):
-		return classFinal
-	case errors.Is(err, ErrSessionLost):
-		return classSession
-	case Retryable(err):
-		return classConnection
-	}
-	return classRefused
-}
-
-// retrySituation has all inputs of the decision after an error.
-type retrySituation struct {
-	class        errorClass
-	hasStep      bool // there is a recovery step for this error
-	stepNumber   int  // the number of that step in this try, from 1
-	policy       unknownOutcomePolicy
-	unknown      bool // a try had an unknown outcome
-	sessionBound bool // the operation runs through the view of one session
-	background   bool
-	tries        int // begun so far
-}
-
-// retryDecision is the next action of an operation after an error.
-type retryDecision int8
-
-const (
-	giveUp   retryDecision = iota // return the error
-	takeStep                      // take the recovery step, which may send the request again
-	tryAgain                      // in the foreground if the retry policy allows it, in the background immediately
-)
-
-// decideRetry decides from the situation alone. In the background there is only one try, and a second try only to
-// determine whether the first was executed.
-func (s retrySituation) decideRetry() retryDecision {
-	switch {
-	case s.hasStep && s.stepNumber < maxRounds:
-		return takeStep
-	case s.class == classFinal:
-	case s.background:
-		if s.unknown && s.tries < 2 && (s.policy == unknownCompare || s.policy == unknownSearch) {
-			return tryAgain
-		}
-	case s.unknown && s.policy == unknownGiveUp:
-	case s.class == classSession && !s.sessionBound, s.class == classConnection:
-		return tryAgain
-	}
-	return giveUp
 }

@@ -40,8 +40,8 @@ func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
-		c: b.c, operationKind: operationKind{name: "getACL", createsRoot: true}, path: path, argumentError: err,
-		storesStat: b.storeStat != nil, procedure: functionProcedure[ACLResult]{makeRequest: func(*sessionEpoch) *wire.Call {
+		c: b.c, name: "getACL", createsRoot: true, path: path, argumentError: err,
+		storesStat: b.storeStat != nil, procedure: functionProcedure[ACLResult]{makeRequest: func() *wire.Call {
 			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
 		}, decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
@@ -97,9 +97,9 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL with at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return &operation[Stat]{
-		c: b.c, operationKind: operationKind{name: "setACL", mutates: true, createsRoot: true}, path: path, argumentError: err,
+		c: b.c, name: "setACL", mutates: true, createsRoot: true, path: path, argumentError: err,
 		ambiguousErrors: []error{ErrBadVersion},
-		procedure: functionProcedure[Stat]{decode: decodeStat, makeRequest: func(*sessionEpoch) *wire.Call {
+		procedure: functionProcedure[Stat]{decode: decodeStat, makeRequest: func() *wire.Call {
 			req := &jute.SetACLRequest{Path: full, ACL: toWireACL(b.acl), Version: b.version}
 			return newCall(jute.OpSetACL, req)
 		}},

@@ -207,7 +207,7 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 		if err == nil {
 			return v, nil, true
 		}
-		decision := r.decideRetry(err, r.stepAfter(err), 1)
+		decision := r.decideNext(err, r.stepAfter(err), 1)
 		if decision == giveUp || decision == tryAgain && r.epoch.ctx.Err() != nil {
 			return v, r.finalError(err), true
 		}
@@ -221,7 +221,7 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 func (r *operationRun[T]) continueSteps(ctx context.Context, p *Pending[T], v T, err error) {
 	r.settleResult(p, func() (T, error, bool) {
 		v, err := r.takeSteps(ctx, v, err)
-		if err != nil && r.decideRetry(err, nil, 0) == tryAgain && ctx.Err() == nil {
+		if err != nil && r.decideNext(err, nil, 0) == tryAgain && ctx.Err() == nil {
 			r.tries++
 			v, err = r.tryOnce(ctx)
 		}

@@ -173,7 +173,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		create = &createProcedure{CreateBuilder: b}
 	}
 	o := &create.op
-	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "create", mutates: true}, path, err
+	o.c, o.name, o.mutates, o.path, o.argumentError = b.c, "create", true, path, err
 	if err != nil {
 		return o
 	}
@@ -183,7 +183,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	case atChroot: // a client never creates its own chroot: the request only determines whether the chroot exists
 		o.requiredParent, o.mutates = full, false
 		o.procedure = functionProcedure[CreateResult]{
-			makeRequest: func(*sessionEpoch) *wire.Call { return readCall(jute.OpExists, full) },
+			makeRequest: func() *wire.Call { return readCall(jute.OpExists, full) },
 			decode:      func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists },
 			recovery: func(err error) recoveryStep[CreateResult] {
 				if !provesExistence(err) {
@@ -393,8 +393,8 @@ func (c *Client) EnsureParents(ctx context.Context, path string) error {
 func (c *Client) ensureNode(ctx context.Context, name, path string, p parentOptions) error {
 	full, err := c.fullPath(path)
 	_, err = runForeground(ctx, &operation[struct{}]{
-		c: c, operationKind: operationKind{name: name, mutates: true}, path: path, argumentError: err,
-		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeRequest: func(*sessionEpoch) *wire.Call {
+		c: c, name: name, mutates: true, path: path, argumentError: err,
+		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeRequest: func() *wire.Call {
 			if full == c.view.chroot || p.requested == 0 {
 				// A client never creates its own chroot, and WithParentLevels may forbid a node that was not requested.
 				return readCall(jute.OpExists, full)

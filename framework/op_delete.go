@@ -94,7 +94,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		}
 	}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.argumentError = c, operationKind{name: "delete", mutates: true}, path, err
+	o.c, o.name, o.mutates, o.path, o.argumentError = c, "delete", true, path, err
 	o.procedure, o.ambiguousErrors = x, deleteRefusals
 	if b.idempotent {
 		o.unknownPolicy = unknownCompare

@@ -214,9 +214,9 @@ func (c *Client) readConfig(watched bool) *operation[configResult] {
 	}
 	w, armer := watchOptions{wanted: watched}.newArmer(rootView, wire.Data, configPath)
 	return &operation[configResult]{
-		c: c, operationKind: operationKind{name: "getConfig"}, watch: armer, slowToDecode: true,
+		c: c, name: "getConfig", watch: armer, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
-			makeRequest: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
+			makeRequest: func() *wire.Call { return readCall(jute.OpGetData, configPath) },
 			decode:      configDecoder(w),
 		},
 	}
@@ -245,9 +245,9 @@ func (c *Client) Reconfigure(
 
 func (c *Client) reconfigure(req *reconfigRequest) *operation[configResult] {
 	o := &operation[configResult]{
-		c: c, operationKind: operationKind{name: "reconfig", mutates: true}, unknownPolicy: unknownGiveUp, slowToDecode: true,
+		c: c, name: "reconfig", mutates: true, unknownPolicy: unknownGiveUp, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
-			makeRequest: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
+			makeRequest: func() *wire.Call { return newCall(jute.OpReconfig, req) },
 			decode:      configDecoder(nil),
 		},
 	}

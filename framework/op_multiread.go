@@ -92,7 +92,7 @@ func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pendi
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	o := &operation[MultiReadResult]{
-		c: b.c, operationKind: operationKind{name: "multiRead"}, slowToDecode: b.c.usesCompression(b.compression),
+		c: b.c, name: "multiRead", slowToDecode: b.c.usesCompression(b.compression),
 	}
 	if len(reads) == 0 {
 		o.argumentError = badArguments("a multiRead needs at least one read")
@@ -113,7 +113,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 		nodes[i].Path = full
 		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &nodes[i]}
 	}
-	makeRequest := func(*sessionEpoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
+	makeRequest := func() *wire.Call { return newCall(jute.OpMultiRead, &req) }
 	decode := func(zxid int64, body []byte) (r MultiReadResult, err error) {
 		results, err := b.c.readResults(reads, body)
 		if err != nil {

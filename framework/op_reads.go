@@ -61,7 +61,7 @@ func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
 	x := &existsProcedure{full: full}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "exists", createsRoot: true}, path, err
+	o.c, o.name, o.createsRoot, o.path, o.argumentError = b.c, "exists", true, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
 	x.absentResult.Watch = x.resultWatch
 	o.resultIfAbsent, o.procedure = &x.absentResult, x
@@ -158,7 +158,7 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
 	x := &dataProcedure{full: full, compression: b.compression, storeStat: b.storeStat}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "getData", createsRoot: true}, path, err
+	o.c, o.name, o.createsRoot, o.path, o.argumentError = b.c, "getData", true, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
 	o.slowToDecode, o.storesStat, o.procedure = b.c.usesCompression(b.compression), b.storeStat != nil, x
 	return o
@@ -256,7 +256,7 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
 	x := &childrenProcedure{full: full, storeStat: b.storeStat}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "getChildren", createsRoot: true}, path, err
+	o.c, o.name, o.createsRoot, o.path, o.argumentError = b.c, "getChildren", true, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Child, full)
 	o.storesStat, o.procedure = b.storeStat != nil, x
 	return o
@@ -329,8 +329,8 @@ func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		c: b.c, operationKind: operationKind{name: "sync"}, path: path, argumentError: err,
-		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeRequest: func(*sessionEpoch) *wire.Call {
+		c: b.c, name: "sync", path: path, argumentError: err,
+		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeRequest: func() *wire.Call {
 			return newCall(jute.OpSync, &jute.PathRequest{Path: full})
 		}},
 	}

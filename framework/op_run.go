@@ -61,7 +61,7 @@ func (r *operationRun[T]) foregroundAttempt(ctx context.Context) (err error) {
 	if err == nil || errors.As(err, &marked) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err // if ctx has ended, retry.Do adds that and the cause
 	}
-	if r.decideRetry(err, nil, 0) != tryAgain {
+	if r.decideNext(err, nil, 0) != tryAgain {
 		return retry.Permanent(err)
 	}
 	return err
@@ -104,7 +104,7 @@ func (r *operationRun[T]) tryOnce(ctx context.Context) (v T, err error) {
 func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, error) {
 	for stepNumber := 1; err != nil; stepNumber++ {
 		step := r.stepAfter(err)
-		if r.decideRetry(err, step, stepNumber) != takeStep {
+		if r.decideNext(err, step, stepNumber) != takeStep {
 			break
 		}
 		next, again, failed := step(ctx, r)
@@ -228,15 +228,6 @@ func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
 		}
 	}
 	return r.recoveryAfter(err)
-}
-
-// decideRetry returns the next action after err. step is the recovery step for err, or nil; stepNumber is its number in
-// this try, from 1.
-func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], stepNumber int) retryDecision {
-	return retrySituation{
-		class: classifyError(err), hasStep: step != nil, stepNumber: stepNumber, policy: r.unknownPolicy,
-		unknown: r.unknownIn != nil, sessionBound: r.c.view.epoch != nil, background: r.background, tries: r.tries,
-	}.decideRetry()
 }
 
 // finalError returns the error for the caller of an operation that ends with err, and settles its leftovers.

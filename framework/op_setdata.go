@@ -69,11 +69,11 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 		data, err = b.c.encodeNodeData(full, data, b.compression)
 	}
 	o := &operation[Stat]{
-		c: b.c, operationKind: operationKind{name: "setData", mutates: true, createsRoot: true}, path: path,
+		c: b.c, name: "setData", mutates: true, createsRoot: true, path: path,
 		argumentError: err, ambiguousErrors: []error{ErrBadVersion},
 	}
 	f := functionProcedure[Stat]{
-		makeRequest: func(*sessionEpoch) *wire.Call { return setDataCall(full, data, b.version) }, decode: decodeStat,
+		makeRequest: func() *wire.Call { return setDataCall(full, data, b.version) }, decode: decodeStat,
 	}
 	if b.idempotent && b.version != -1 {
 		o.unknownPolicy = unknownCompare

@@ -75,7 +75,7 @@ type transaction []TransactionOp
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		c: c, operationKind: operationKind{name: "transaction", mutates: true}, unknownPolicy: unknownGiveUp,
+		c: c, name: "transaction", mutates: true, unknownPolicy: unknownGiveUp,
 	}
 	if len(ops) == 0 {
 		o.argumentError = badArguments("a transaction needs at least one operation")
@@ -99,7 +99,7 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 		o.argumentError = c.checkRequestSize(size)
 	}
 	o.procedure = functionProcedure[txResults]{
-		makeRequest: func(*sessionEpoch) *wire.Call { return newCall(jute.OpMulti, &req) },
+		makeRequest: func() *wire.Call { return newCall(jute.OpMulti, &req) },
 		decode:      t.decodeReply, recovery: t.createMissingRoot,
 	}
 	return o

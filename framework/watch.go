@@ -323,8 +323,8 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := newWatch(b.c, kind, full, b.callback)
 	return &operation[*Watch]{
-		c: b.c, operationKind: operationKind{name: "addWatch"}, path: path, argumentError: err, watch: w,
-		procedure: functionProcedure[*Watch]{makeRequest: func(*sessionEpoch) *wire.Call {
+		c: b.c, name: "addWatch", path: path, argumentError: err, watch: w,
+		procedure: functionProcedure[*Watch]{makeRequest: func() *wire.Call {
 			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
 		}, decode: func(int64, []byte) (*Watch, error) { return w, nil }},
 	}
@@ -390,7 +390,7 @@ func (b *eventBacklog) recordReceived(ev Event) {
 // watch is armed. The result has the watches in the order of the paths. Arm does not report whether the client has
 // permission to read a node; without it, newer servers send no events of the node. For authors of recipes.
 func (s *Session) Arm(ctx context.Context, since int64, existing, missing []string) *Pending[[]*Watch] {
-	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), operationKind: operationKind{name: "setWatches"}}
+	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), name: "setWatches"}
 	a := &watchListArmer{since: since, existing: len(existing)}
 	for _, path := range append(existing[:len(existing):len(existing)], missing...) {
 		full, err := o.c.fullPath(path)

@@ -70,7 +70,7 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 // before the reply, even if that event is of another watch. If the request fails, no watch is armed. The error is
 // ErrTooLarge if the request is larger than [WithMaxFrame] allows.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
-	o := &operation[struct{}]{operationKind: operationKind{name: "setWatches"}}
+	o := &operation[struct{}]{name: "setWatches"}
 	a := &watchSetArmer{set: w, since: since}
 	if o.c = (&Client{}); w.session != nil {
 		o.c = w.session.client
@@ -91,7 +91,7 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 	return startBackground(ctx, o)
 }
 
-func setWatches(*sessionEpoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
+func setWatches() *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 
 func (w *WatchSet) fullPath(path string) (full string, err error) {
 	if w.session == nil {

@@ -91,8 +91,7 @@ func (s *Session) handlePong(l *connection, h jute.ReplyHeader) error {
 	}
 	sent := p.pingsInFlight[0]
 	p.pingsInFlight = p.pingsInFlight[1:]
-	l.pulse.recordReply(at, s.calls.inFlight.first != nil)
-	inTime := l.readOnly || !extendsSession(h.Err) || s.validity.recordReply(sent, Local)
+	inTime := s.countReply(l, sent, at, h.Err, Local)
 	if s.identity.eventsAhead && s.connections.live == l {
 		s.identity.recordZxid(h.Zxid)
 	}

@@ -128,9 +128,9 @@ func newRequestWindow(most int, ping time.Duration) requestWindow {
 	return requestWindow{maxSize: most, size: min(windowAtFirst, most), maxDelay: ping / windowShare}
 }
 
-// recordReply records the reply to a call of this cost, and its latency; inFlight other calls have none yet. wanted means
-// that calls wait for the window.
-func (w *requestWindow) recordReply(cost int, latency time.Duration, inFlight int, wanted bool) {
+// release gives back a call's part of the window and adjusts the window to the latency of its reply; inFlight other calls
+// have none yet. wanted means that calls wait for the window.
+func (w *requestWindow) release(cost int, latency time.Duration, inFlight int, wanted bool) {
 	w.used -= cost
 	stale := w.staleCalls > 0
 	w.staleCalls = max(w.staleCalls-1, 0)

@@ -50,7 +50,7 @@ func (r *table) exists(path string) (*heard, *Call) {
 
 func (r *table) armed(kind WatchKind, path string) *heard {
 	h := listen(kind, path)
-	require.Empty(r.t, r.recordReply(r.written(h), jute.CodeOK))
+	require.Empty(r.t, r.recordArmed(r.written(h), jute.CodeOK))
 	return h
 }
 
@@ -142,7 +142,7 @@ func TestJoinNeedsAnArmedWatch(t *testing.T) {
 	assert.False(t, r.joinArmed(&late.Watch))
 	_, call := r.write(Data, "/x")
 	assert.False(t, r.joinArmed(&late.Watch), "not before the reply")
-	r.recordReply(call, jute.CodeOK)
+	r.recordArmed(call, jute.CodeOK)
 	assert.True(t, r.joinArmed(&late.Watch))
 	deep := listen(Recursive, "/p")
 	r.armed(Persistent, "/p")
@@ -175,7 +175,7 @@ func TestAWatchIsNotRemovedWhileItIsBeingArmed(t *testing.T) {
 	a := r.armed(Data, "/x")
 	b, c := r.write(Data, "/x")
 	assert.Empty(t, r.unwatch(a), "b arms it at this moment")
-	require.Empty(t, r.recordReply(c, jute.CodeOK))
+	require.Empty(t, r.recordArmed(c, jute.CodeOK))
 	assert.Equal(t, watches(b), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
 	r.empty()
 }
@@ -184,7 +184,7 @@ func TestStopBeforeTheReply(t *testing.T) {
 	r := newTable(t)
 	a, c := r.write(Data, "/x")
 	require.Empty(t, r.unwatch(a))
-	require.Empty(t, r.recordReply(c, jute.CodeOK))
+	require.Empty(t, r.recordArmed(c, jute.CodeOK))
 	calls := r.dropUnused("/x")
 	require.Len(t, calls, 1, "armed for nobody: off the server with it")
 	r.empty()
@@ -197,7 +197,7 @@ func TestStopBeforeTheWriteArmsNothing(t *testing.T) {
 	require.Empty(t, r.unwatch(a))
 	r.prepareWrite(c)
 	assert.Zero(t, flagOf(c))
-	require.Empty(t, r.recordReply(c, jute.CodeOK))
+	require.Empty(t, r.recordArmed(c, jute.CodeOK))
 	assert.Empty(t, r.dropUnused("/x"), "there is nothing to remove")
 	r.empty()
 }
@@ -205,12 +205,12 @@ func TestStopBeforeTheWriteArmsNothing(t *testing.T) {
 func TestAnErrorArmsNothing(t *testing.T) {
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
 		r := newTable(t)
-		require.Empty(t, r.recordReply(r.written(listen(kind, "/x")), jute.CodeNoAuth))
+		require.Empty(t, r.recordArmed(r.written(listen(kind, "/x")), jute.CodeNoAuth))
 		assert.Empty(t, r.dropUnused("/x"))
 		r.empty()
 	}
 	r := newTable(t)
-	require.Empty(t, r.recordReply(r.written(listen(Data, "/x")), jute.CodeNoNode))
+	require.Empty(t, r.recordArmed(r.written(listen(Data, "/x")), jute.CodeNoNode))
 	r.empty()
 }
 
@@ -229,7 +229,7 @@ func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 	a := r.armed(Data, "/x")
 	b := r.written(listen(Data, "/x"))
 	require.Empty(t, r.unwatch(a))
-	require.Empty(t, r.recordReply(b, jute.CodeNoAuth))
+	require.Empty(t, r.recordArmed(b, jute.CodeNoAuth))
 	assert.Len(t, r.dropUnused("/x"), 1)
 	r.empty()
 }
@@ -238,7 +238,7 @@ func TestExistsOfAnAbsentNodeArms(t *testing.T) {
 	r := newTable(t)
 	h, c := r.exists("/x")
 	assert.EqualValues(t, 1, flagOf(c))
-	require.Empty(t, r.recordReply(c, jute.CodeNoNode))
+	require.Empty(t, r.recordArmed(c, jute.CodeNoNode))
 	assert.Equal(t, watches(h), heardBy(r.fired(jute.EventNodeCreated, "/x")))
 	r.empty()
 }
@@ -250,7 +250,7 @@ func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	p := r.armed(Persistent, "/x")
 	deep, c := r.write(Recursive, "/x")
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(c))
-	require.Empty(t, r.recordReply(c, jute.CodeOK))
+	require.Empty(t, r.recordArmed(c, jute.CodeOK))
 	again := r.written(listen(Persistent, "/x"))
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again),
 		"a further subscriber does not make it shallow")
@@ -309,7 +309,7 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 			p := r.armed(persistent, "/x")
 			h, c := r.write(kind, "/x")
 			assert.Zero(t, flagOf(c), "not armed on the server")
-			require.Empty(t, r.recordReply(c, jute.CodeOK))
+			require.Empty(t, r.recordArmed(c, jute.CodeOK))
 			if kind == Data {
 				assert.Contains(t, heardBy(r.fired(jute.EventNodeDataChanged, "/x")), nameOf(&h.Watch))
 			} else if persistent == Persistent {
@@ -361,8 +361,8 @@ func TestAServedOneShotHearsOfARefusedPersistentWatch(t *testing.T) {
 	p := r.written(listen(Persistent, "/x"))
 	h, c := r.write(Data, "/x")
 	require.Zero(t, flagOf(c))
-	require.Empty(t, r.recordReply(p, jute.CodeUnimplemented))
-	assert.Equal(t, watches(h), heardBy(r.recordReply(c, jute.CodeOK)), "read again")
+	require.Empty(t, r.recordArmed(p, jute.CodeUnimplemented))
+	assert.Equal(t, watches(h), heardBy(r.recordArmed(c, jute.CodeOK)), "read again")
 	assert.Empty(t, r.dropUnused("/x"))
 	r.empty()
 }
@@ -371,7 +371,7 @@ func TestAPersistentWatchStaysForTheOneShotsItServes(t *testing.T) {
 	r := newTable(t)
 	p := r.armed(Persistent, "/x")
 	h := listen(Data, "/x")
-	r.recordReply(r.written(h), jute.CodeOK)
+	r.recordArmed(r.written(h), jute.CodeOK)
 	assert.Empty(t, r.unwatch(p))
 	assert.Equal(t, watches(h), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
 	assert.Len(t, r.dropUnused("/x"), 1)
@@ -397,9 +397,9 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	r := newTable(t)
 	r.armed(Data, "/own")
 	_, absent := r.exists("/absent")
-	r.recordReply(absent, jute.CodeNoNode)
+	r.recordArmed(absent, jute.CodeNoNode)
 	_, present := r.exists("/predecessor")
-	r.recordReply(present, jute.CodeOK)
+	r.recordArmed(present, jute.CodeOK)
 	r.armed(Child, "/dir")
 	pending := r.written(listen(Data, "/pending"))
 
@@ -420,7 +420,7 @@ func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {
 	p, d := r.armed(Persistent, "/p"), r.armed(Recursive, "/r")
 	r.armed(Data, "/d")
 	served := listen(Data, "/p")
-	r.recordReply(r.written(served), jute.CodeOK)
+	r.recordArmed(r.written(served), jute.CodeOK)
 	calls, gaps := r.rearmAll(5, 1<<20)
 	require.Len(t, calls, 2)
 	first, last := setWatchesOf(t, calls[0]), setWatchesOf(t, calls[1])

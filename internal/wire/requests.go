@@ -198,13 +198,12 @@ func (s *Session) handleReply(l *connection, in incomingFrame) (err error) {
 		}
 		c.removeFromList()
 		at, code := readClock(), in.head.Err
-		l.pulse.recordReply(at, s.calls.inFlight.first != nil)
-		l.window.recordReply(c.windowCost(), elapsed(c.sent, at), s.calls.inFlight.count, s.calls.ordinary.count > 0)
+		l.window.release(c.windowCost(), elapsed(c.sent, at), s.calls.inFlight.count, s.calls.ordinary.count > 0)
 		proof := Local
 		if code == jute.CodeOK && operations[c.Op].commits {
 			proof = Committed
 		}
-		if !l.readOnly && extendsSession(code) && !s.validity.recordReply(c.sent, proof) {
+		if !s.countReply(l, c.sent, at, code, proof) {
 			err = ErrLapsed
 			s.failWatches(c, &t)
 			t.addReply(c, c.connectionLostReply(ErrSessionLost, l.number))
@@ -236,6 +235,14 @@ func (s *Session) completeCall(l *connection, c *Call, in incomingFrame, t *call
 	s.completeWatches(c, code, t)
 	t.addReply(c, r)
 	s.sendQueued(t)
+}
+
+// countReply counts the reply with this code, received at at, to a request sent at sent: a sign of life of the connection,
+// and proof that the server has extended the session. It returns false if the session was lost before the reply.
+// Session.mu is held.
+func (s *Session) countReply(l *connection, sent, at clockReading, code int32, proof Proof) (inTime bool) {
+	l.pulse.recordReply(at, s.calls.inFlight.first != nil)
+	return l.readOnly || !extendsSession(code) || s.validity.recordReply(sent, proof)
 }
 
 // extendsSession reports whether a reply with this code proves that the server has touched the session.

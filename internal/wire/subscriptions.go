@@ -19,7 +19,7 @@ func (s *Session) failWatches(c *Call, t *callbackList) {
 func (s *Session) completeWatches(c *Call, code int32, t *callbackList) {
 	switch {
 	case c.Watch != nil:
-		t.addEvents(s.watches.recordReply(c, code)...)
+		t.addEvents(s.watches.recordArmed(c, code)...)
 	case c.Rearm != nil:
 		t.addEvents(s.watches.recordRearmed(c.Rearm, code)...)
 	}

@@ -87,9 +87,9 @@ func (r *watchRegistry) prepareWrite(c *Call) {
 	}
 }
 
-// recordReply attaches the call's watch if the reply shows that it is armed. It returns the event for the subscriber, if
+// recordArmed attaches the call's watch if the reply shows that it is armed. It returns the event for the subscriber, if
 // any. If the watch is not attached, or stopped, the caller calls dropUnused.
-func (r *watchRegistry) recordReply(c *Call, code int32) (fire []eventDelivery) {
+func (r *watchRegistry) recordArmed(c *Call, code int32) (fire []eventDelivery) {
 	w := c.Watch
 	e := w.entry
 	e.pending--

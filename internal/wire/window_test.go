@@ -40,7 +40,7 @@ func TestWindow(t *testing.T) {
 			for _, a := range tc.answers {
 				for range a.times {
 					w.used += a.cost
-					w.recordReply(a.cost, a.took, 63, a.wanted)
+					w.release(a.cost, a.took, 63, a.wanted)
 				}
 			}
 			assert.Equal(t, tc.size, w.size)
@@ -54,7 +54,7 @@ func TestWindow(t *testing.T) {
 		round := func(took time.Duration) {
 			for flying := w.size - 1; flying >= 0; flying-- {
 				w.used++
-				w.recordReply(1, took, flying, true)
+				w.release(1, took, flying, true)
 			}
 		}
 		round(quick)
