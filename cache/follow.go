@@ -65,7 +65,7 @@ func (e *engine) streamEvents(ctx context.Context, onDrained func() bool, yield 
 	for {
 		if ctx.Err() != nil {
 			yield(Event{}, fmt.Errorf("cache %s: the event subscription has ended: %w",
-				e.cfg.root, e.cfg.client.Left(ctx, nil))) // ctx's error, and why there is no connection
+				e.cfg.root, e.cfg.client.WaitError(ctx, nil))) // ctx's error, and why there is no connection
 			return
 		}
 		ev, ok, endErr := sub.nextEvent()

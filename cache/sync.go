@@ -93,7 +93,7 @@ func (e *engine) waitSynced(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("cache %s: not in sync, %d of %d nodes loaded: %w",
-				e.cfg.root, at.Loaded, at.Known, e.cfg.client.Left(ctx, nil))
+				e.cfg.root, at.Loaded, at.Known, e.cfg.client.WaitError(ctx, nil))
 		}
 		select {
 		case <-changed:

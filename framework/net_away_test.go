@@ -130,5 +130,5 @@ func TestTheCauseOfAContextIsToldOnce(t *testing.T) {
 	cancel(errors.New("the shop is closed"))
 	assert.EqualError(t, unsentError(ctx), "context canceled (the shop is closed): the operation was not "+
 		"executed")
-	assert.EqualError(t, (&Client{}).Left(ctx, nil), "context canceled (the shop is closed)")
+	assert.EqualError(t, (&Client{}).WaitError(ctx, nil), "context canceled (the shop is closed)")
 }

@@ -59,9 +59,10 @@ type MultiReadBuilder struct {
 // each. Each read succeeds or fails by itself. The reads are not a snapshot: other clients may write between them. They
 // cannot arm watches. Unlike other operations, MultiRead does not create the root of the namespace.
 //
-// It needs ZooKeeper 3.6; the error of an older server is ErrUnimplemented. Once in a session the client probes the
-// server first, by one request or two. The request must fit into the server's packet limit (else ErrTooLarge), and the
-// reply into [WithMaxReply] (else ErrReplyTooLarge): if you do not know the sizes of the nodes, read few at a time.
+// It needs ZooKeeper 3.6; the error of an older server is ErrUnimplemented. Once for each server in a session, the
+// client first probes the release, by one request or two. The request must fit into the server's packet limit (else
+// ErrTooLarge), and the reply into [WithMaxReply] (else ErrReplyTooLarge): if you do not know the sizes of the nodes, read
+// few at a time.
 // Curator has no such operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 

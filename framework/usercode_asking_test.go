@@ -90,10 +90,10 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"IdempotentTransaction": func(ctx context.Context, c *Client) {
 		_, _ = c.IdempotentTransaction(ctx, c.TransactionOp().Create().ForPath("/idempotent", nil))
 	},
-	"Left": func(ctx context.Context, c *Client) {
+	"WaitError": func(ctx context.Context, c *Client) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = c.Left(ctx, nil)
+		_ = c.WaitError(ctx, nil)
 	},
 	"FullPath":    func(_ context.Context, c *Client) { _, _ = c.FullPath("/") },
 	"MaxFrame":    func(_ context.Context, c *Client) { c.MaxFrame() },

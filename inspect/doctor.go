@@ -73,7 +73,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
 	}
 	if err := ctx.Err(); err != nil {
-		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Left(ctx, nil))
+		return Report{}, fmt.Errorf("inspect: doctor: %w", client.WaitError(ctx, nil))
 	}
 	r.addConclusions()
 	return r, nil

@@ -128,7 +128,7 @@ func (t *changeSignal) stopWatching() {
 // endError returns the error that ends the iteration.
 func (t *changeSignal) endError(ctx context.Context, client *framework.Client) error {
 	if ctx.Err() != nil {
-		return client.Left(ctx, nil)
+		return client.WaitError(ctx, nil)
 	}
 	return context.Cause(t.ctx)
 }

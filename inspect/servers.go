@@ -147,7 +147,7 @@ func askServers(ctx context.Context, client *framework.Client, words ...string) 
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return all, fmt.Errorf("inspect: servers: %w", client.Left(ctx, nil))
+		return all, fmt.Errorf("inspect: servers: %w", client.WaitError(ctx, nil))
 	}
 	return all, nil
 }

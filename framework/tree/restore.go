@@ -113,7 +113,7 @@ func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (
 	case ctx == nil:
 		err = framework.ErrNilContext
 	case ctx.Err() != nil:
-		err = v.Left(ctx, nil)
+		err = v.WaitError(ctx, nil)
 	}
 	if err == nil {
 		restoring := restoreRun{b, v, at, newDumpLineReader(r, v.MaxFrame())}

@@ -15,8 +15,8 @@ type operation struct {
 	large bool
 	// arms is the kind of watch that the request can arm, 0 if it arms none or many.
 	arms WatchKind
-	// since is the minor number of the first release that has it: 7 for 3.7, 0 if 3.5 has it. Earlier servers close the
-	// connection on it, see isBefore36.
+	// since is the minor number of the first release that has it: 7 for 3.7, 0 if 3.5 has it. Releases before 3.6 close
+	// the connection on it, see mustAwaitProbe.
 	since int
 }
 

@@ -127,7 +127,7 @@ func (a *Assignment) setItems(ctx context.Context, items []string) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			err = a.client.Left(ctx, nil)
+			err = a.client.WaitError(ctx, nil)
 		}
 		if a.mu.Lock(); err != nil {
 			return err
@@ -208,7 +208,7 @@ func (a *Assignment) runMember(ctx context.Context, f Func) error {
 		endedWorkers: flow.NewQueue[*itemWorker]()}
 	err = r.runUntilEnd(ctx)
 	if ctx.Err() != nil && !(errors.Is(err, ctx.Err()) && errors.Is(err, context.Cause(ctx))) {
-		return a.client.Left(ctx, nil)
+		return a.client.WaitError(ctx, nil)
 	}
 	return err
 }

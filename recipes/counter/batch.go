@@ -45,7 +45,7 @@ func (n *Number[T]) withdrawAdd(ctx context.Context, a *pendingAdd[T]) error {
 	if n.callersWaiting--; n.callersWaiting == 0 && n.cancelRound != nil {
 		n.cancelRound()
 	}
-	err := n.node.client.Left(ctx, nil)
+	err := n.node.client.WaitError(ctx, nil)
 	if a.inBatch {
 		return fmt.Errorf("%w while it was being written: %w", err, framework.ErrOutcomeUnknown)
 	}

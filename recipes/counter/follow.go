@@ -64,7 +64,7 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 				}
 			case err := <-ended:
 				if ctx.Err() != nil {
-					err = v.node.client.Left(ctx, nil)
+					err = v.node.client.WaitError(ctx, nil)
 				}
 				if show() {
 					yield(View[T]{}, v.wrapError("follow", err))

@@ -49,7 +49,7 @@ func (i *IDs) Next(ctx context.Context) (int64, error) {
 	case i.slot <- struct{}{}:
 		defer func() { <-i.slot }()
 	case <-ctx.Done():
-		return 0, i.long.wrapError("next id", i.long.node.client.Left(ctx, nil))
+		return 0, i.long.wrapError("next id", i.long.node.client.WaitError(ctx, nil))
 	}
 	if i.next == i.end {
 		end, err := i.long.Add(ctx, i.block)

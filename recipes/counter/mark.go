@@ -57,7 +57,7 @@ func (m *ownMark) awaitCreated(ctx context.Context) error {
 		select {
 		case <-m.pendingCreate.Done():
 		case <-ctx.Done():
-			return m.Session.Client().Left(ctx, nil) // the create continues
+			return m.Session.Client().WaitError(ctx, nil) // the create continues
 		}
 		_, err := line.AwaitResult(m.pendingCreate)
 		m.pendingCreate = nil

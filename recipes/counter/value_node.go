@@ -43,7 +43,7 @@ func (r *valueNode) acquireSlot(ctx context.Context) error {
 	case r.slot <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return r.client.Left(ctx, nil)
+		return r.client.WaitError(ctx, nil)
 	}
 }
 

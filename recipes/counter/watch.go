@@ -143,7 +143,7 @@ func (w *valueWatcher) awaitChange(ctx context.Context, watch *framework.Watch) 
 		case <-every.C:
 			return nil
 		case <-ctx.Done():
-			return w.client.Left(ctx, nil)
+			return w.client.WaitError(ctx, nil)
 		case change, more := <-w.states:
 			w.reportState(change, more)
 			if !more {

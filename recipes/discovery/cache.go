@@ -143,7 +143,7 @@ func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 			entries, shown, loaded, endedErr, changed := c.entries, c.shownTicket, c.loaded, c.endedErr, c.changed.C()
 			c.mu.Unlock()
 			if endedErr == nil && ctx.Err() != nil {
-				endedErr = c.discovery.client.Left(ctx, nil)
+				endedErr = c.discovery.client.WaitError(ctx, nil)
 			}
 			switch {
 			case endedErr != nil:

@@ -74,7 +74,7 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 				}
 			}
 			if endedErr == nil && ctx.Err() != nil {
-				endedErr = g.client.Left(ctx, nil)
+				endedErr = g.client.WaitError(ctx, nil)
 			}
 			if endedErr != nil {
 				yield(Event{}, g.wrapError("follow", endedErr))

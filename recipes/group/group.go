@@ -131,7 +131,7 @@ func (g *Group) waitForMembers(ctx context.Context, n int) ([]Info, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, g.client.Left(ctx, nil)
+			return nil, g.client.WaitError(ctx, nil)
 		}
 	}
 }

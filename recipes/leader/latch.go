@@ -124,7 +124,7 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 			if joinErr != nil {
 				joinErr = fmt.Errorf("cannot join the election: %w", joinErr)
 			}
-			return nil, l.wrapError("await", l.line.Client.Left(ctx, joinErr))
+			return nil, l.wrapError("await", l.line.Client.WaitError(ctx, joinErr))
 		case term != nil && term.Valid():
 			return term, nil
 		case refusals != before && joinErr != nil:
@@ -159,7 +159,7 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return l.wrapError("leave", l.line.Client.Left(ctx, nil))
+		return l.wrapError("leave", l.line.Client.WaitError(ctx, nil))
 	}
 	return l.wrapError("leave", l.confirmLastDeletion(ctx))
 }

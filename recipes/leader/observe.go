@@ -92,7 +92,7 @@ func (o leaderObserver) followLeader(ctx context.Context, yield func(Observation
 			if err == nil {
 				watch.Stop()
 			}
-			return o.client.Left(ctx, nil)
+			return o.client.WaitError(ctx, nil)
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:

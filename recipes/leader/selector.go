@@ -120,9 +120,9 @@ func (s *Selector) joinRepeatedly(ctx context.Context, again bool) error {
 		switch {
 		case ctx.Err() != nil:
 			if err == nil || errors.Is(err, ctx.Err()) {
-				return s.line.Client.Left(ctx, nil)
+				return s.line.Client.WaitError(ctx, nil)
 			}
-			return s.line.Client.Left(ctx, err)
+			return s.line.Client.WaitError(ctx, err)
 		case ended == nil && err != nil, ended == nil && !again:
 			// The function has ended Run, not the election: wait until the node is deleted.
 			return errors.Join(err, term.awaitReleaseAfterWork(ctx))
@@ -145,7 +145,7 @@ func (s *Selector) joinRepeatedly(ctx context.Context, again bool) error {
 // leadOneTerm runs the function for one term and then deletes the node, also when the function panics. ended is the reason
 // why the term ended before the function returned, nil if it did not.
 func (s *Selector) leadOneTerm(ctx context.Context, term *Term) (err, ended error) {
-	unbind := term.endWithContext(ctx, func() error { return s.line.Client.Left(ctx, nil) })
+	unbind := term.endWithContext(ctx, func() error { return s.line.Client.WaitError(ctx, nil) })
 	s.recordTermBegin(term)
 	defer func() {
 		unbind()

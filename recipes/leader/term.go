@@ -87,7 +87,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-		return wrapError(t.line.Dir, "resign", t.line.Client.Left(ctx, nil))
+		return wrapError(t.line.Dir, "resign", t.line.Client.WaitError(ctx, nil))
 	}
 	return wrapError(t.line.Dir, "resign", awaitDeletion(ctx, t.deleted))
 }

@@ -250,7 +250,7 @@ func (c *Claim) release(ctx context.Context) error {
 	case <-c.session.Done(): // and the node with it
 		err = context.Cause(c.session.Context())
 	case <-ctx.Done():
-		err = c.session.Client().Left(ctx, nil)
+		err = c.session.Client().WaitError(ctx, nil)
 	}
 	if lost != nil {
 		return lost

@@ -143,7 +143,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	case <-k.done:
 		return k.wrapError("close", k.closeErr)
 	case <-ctx.Done():
-		return k.wrapError("close", k.client.Left(ctx, nil))
+		return k.wrapError("close", k.client.WaitError(ctx, nil))
 	}
 }
 

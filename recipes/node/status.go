@@ -105,7 +105,7 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			}
 			switch {
 			case ctx.Err() != nil:
-				yield(Status{}, k.wrapError("follow", k.client.Left(ctx, nil)))
+				yield(Status{}, k.wrapError("follow", k.client.WaitError(ctx, nil)))
 				return
 			case ended:
 				yield(Status{}, k.wrapError("follow", k.Status().Err))
@@ -156,7 +156,7 @@ func (k *Keeper) awaitStatus(ctx context.Context, check func() (bool, error)) er
 		case finished:
 			return status.Err
 		case ctx.Err() != nil:
-			err := k.client.Left(ctx, status.Err)
+			err := k.client.WaitError(ctx, status.Err)
 			if status.Other {
 				err = fmt.Errorf("%w (%v)", err, Status{State: Missing, Other: true, Owner: status.Owner})
 			}

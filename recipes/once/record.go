@@ -111,7 +111,7 @@ func (w *jobExecution) recordSuccess(ctx context.Context, slot Slot) error {
 		}
 	})
 	if !awaitWrites(ctx, written) {
-		return fmt.Errorf("%w yet: %w", ErrNotRecorded, w.client.Left(ctx, nil))
+		return fmt.Errorf("%w yet: %w", ErrNotRecorded, w.client.WaitError(ctx, nil))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRecorded, err)

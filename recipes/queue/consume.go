@@ -107,7 +107,7 @@ func (c *itemConsumer) processBacklog(ctx context.Context) error {
 			return c.awaitChange(ctx, wait)
 		}
 		if ctx.Err() != nil {
-			return c.q.client.Left(ctx, nil)
+			return c.q.client.WaitError(ctx, nil)
 		}
 		if err := c.processItem(ctx, name); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (c *itemConsumer) pauseIfTransient(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return c.q.client.Left(ctx, err)
+		return c.q.client.WaitError(ctx, err)
 	case !line.IsTransient(c.q.client)(err) && !line.IsPlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
 		return err
 	}

@@ -254,7 +254,7 @@ func (c *itemLock) finishItem(ctx context.Context, build operationBuilder) error
 	case err := <-done:
 		return err
 	case <-timeout.C:
-		return fmt.Errorf("%w: %w", view.Left(ctx, nil), framework.ErrOutcomeUnknown)
+		return fmt.Errorf("%w: %w", view.WaitError(ctx, nil), framework.ErrOutcomeUnknown)
 	}
 }
 

@@ -206,7 +206,7 @@ func (p *markedWriters) writeExactlyOnce(ctx context.Context, build operationBui
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return p.client.Left(ctx, nil)
+		return p.client.WaitError(ctx, nil)
 	}
 	m := p.takeWriter()
 	defer p.returnWriter(m)

@@ -380,7 +380,7 @@ func (l *itemLister) awaitEvent(ctx context.Context, d time.Duration, other <-ch
 	case <-other:
 	case <-timer.C:
 	case <-ctx.Done():
-		return l.dir.client.Left(ctx, nil)
+		return l.dir.client.WaitError(ctx, nil)
 	}
 	return l.dir.client.Err()
 }

@@ -213,7 +213,7 @@ func (s *Semaphore) awaitEvent(
 	case <-over.Done():
 		return otherChange, context.Cause(over)
 	case <-ctx.Done():
-		return otherChange, s.client.Left(ctx, nil)
+		return otherChange, s.client.WaitError(ctx, nil)
 	}
 	switch event.Type {
 	case framework.EventEnd:

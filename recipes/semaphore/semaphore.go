@@ -171,7 +171,7 @@ func (s *Semaphore) acquireLeases(
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-			err = s.client.Left(ctx, err)
+			err = s.client.WaitError(ctx, err)
 		}
 	}
 	return nil, s.wrapError(verb, err)

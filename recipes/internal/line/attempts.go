@@ -44,7 +44,7 @@ func (a *Attempts) AwaitNextAttempt(
 ) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		return client.Left(ctx, err)
+		return client.WaitError(ctx, err)
 	case ctx.Err() != nil, !IsPlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
 		return err
 	}

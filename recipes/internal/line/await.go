@@ -29,7 +29,7 @@ func AwaitEvent(
 		case <-stop:
 			return framework.Event{}, nil
 		case <-ctx.Done():
-			return framework.Event{}, client.Left(ctx, nil)
+			return framework.Event{}, client.WaitError(ctx, nil)
 		case <-check.C:
 			if event, changed := look(); changed {
 				return event, nil

@@ -83,7 +83,7 @@ func CheckCall(ctx context.Context, client *framework.Client, fault error) error
 	case ctx == nil:
 		return framework.ErrNilContext
 	case ctx.Err() != nil:
-		return client.Left(ctx, nil)
+		return client.WaitError(ctx, nil)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (f *Front) AcquireTurn(ctx context.Context, try bool) (*Share, error) {
 		case t = <-w.turn:
 		case <-left:
 			f.withdrawCaller(w)
-			t.err = f.line.Client.Left(ctx, nil)
+			t.err = f.line.Client.WaitError(ctx, nil)
 			if self := f.line.CheckSelfWait(ctx); self != nil {
 				t.err = fmt.Errorf("%w: %w", t.err, self)
 			}

@@ -81,7 +81,7 @@ func Backoff(ctx context.Context, client *framework.Client, failures int) error 
 func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error {
 	client.Pause(ctx, d)
 	if ctx.Err() != nil {
-		return client.Left(ctx, nil)
+		return client.WaitError(ctx, nil)
 	}
 	return nil
 }

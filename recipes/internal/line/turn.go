@@ -111,7 +111,7 @@ func (t *Turn) releaseTurn(ctx context.Context, client *framework.Client) error 
 	case err := <-replied:
 		return err
 	case <-ctx.Done():
-		return client.Left(ctx, nil)
+		return client.WaitError(ctx, nil)
 	}
 }
 

@@ -193,7 +193,7 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 		case <-w.session.Done():
 			return nil, sessionEndCause(context.Cause(w.session.Context()))
 		case <-ctx.Done():
-			return nil, w.Client.Left(ctx, nil)
+			return nil, w.Client.WaitError(ctx, nil)
 		}
 	}
 }
