@@ -550,14 +550,9 @@ func TestOverflowAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
 		require.NoError(t, e.AwaitSettled(t.Context()))
-		connect := func(at int) *counter.Long {
-			c, err := framework.New(e.Member(at).Addr(), framework.WithDialer(e.Dial), framework.WithSessionTimeout(30*time.Second))
-			require.NoError(t, err)
-			t.Cleanup(func() { assert.NoError(t, c.Close()) })
-			return counter.NewLong(c, path)
-		}
 		lagging := (e.Leader() + 1) % 3
-		near, late := connect(e.Leader()), connect(lagging)
+		near := counter.NewLong(connectTo(t, e, e.Member(e.Leader()).Addr()), path)
+		late := counter.NewLong(connectTo(t, e, e.Member(lagging).Addr()), path)
 		require.NoError(t, near.Set(background, math.MaxInt64))
 		_, err := late.Add(background, 1)
 		require.ErrorIs(t, err, counter.ErrOverflow)
@@ -566,4 +561,32 @@ func TestOverflowAtAMemberThatLags(t *testing.T) {
 		require.EqualValues(t, 1, add(t, late, 1))
 		e.SetLag(lagging, 0)
 	})
+}
+
+// A leader that has lost its quorum still replies to a sync, and shows an old number.
+func TestOverflowAtALeaderWithoutAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3)
+		require.NoError(t, e.AwaitSettled(t.Context()))
+		old := e.Leader()
+		late := counter.NewLong(connectTo(t, e, e.Member(old).Addr()), path)
+		near := counter.NewLong(connectTo(t, e, e.Member((old+1)%3).Addr()), path)
+		require.NoError(t, near.Set(background, math.MaxInt64))
+		_, err := late.Add(background, 1)
+		require.ErrorIs(t, err, counter.ErrOverflow)
+		e.Partition(old)
+		for _, other := range []int{(old + 1) % 3, (old + 2) % 3} { // these elect a leader before the old one resigns
+			require.NoError(t, e.Member(other).Restart())
+		}
+		require.NoError(t, near.Set(background, 0))
+		time.AfterFunc(time.Second, e.HealPeers)
+		require.EqualValues(t, 1, add(t, late, 1))
+	})
+}
+
+func connectTo(t *testing.T, e *zktest.Ensemble, addr string) *framework.Client {
+	c, err := framework.New(addr, framework.WithDialer(e.Dial), framework.WithSessionTimeout(30*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	return c
 }

@@ -136,17 +136,14 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 		return false, mark.NotExecuted(err)
 	}
 	sum, some := n.sumBatch(now.n)
-	if !some { // no write will show whether the number has changed: read it
+	if !some { // no write will show whether the number has changed
 		n.lastKnown = knownNumber[T]{}
-		if err = n.node.client.Sync().ForPath(ctx, n.node.path); err == nil {
-			now, err = n.currentNumber(ctx)
+		err = n.node.proveUnchanged(ctx, now.stat.Mzxid)
+		again = errors.Is(err, errChanged) || errors.Is(err, framework.ErrNoNode)
+		if again {
+			err = nil
 		}
-		if err != nil {
-			return false, mark.NotExecuted(err)
-		}
-		if sum, some = n.sumBatch(now.n); !some {
-			return false, nil
-		}
+		return again, mark.NotExecuted(err)
 	}
 	data, err := n.encodeValue(sum)
 	if err != nil {

@@ -1,11 +1,13 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/line"
+	"github.com/go-curator/curator/retry"
 )
 
 // valueNode reads and writes a node's data as a whole; all types of this package build on it.
@@ -90,14 +92,28 @@ func (r *valueNode) checkUnchanged(ctx context.Context, mzxid int64) error {
 	looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)
 	_, stale := line.AwaitResult(synced)
 	now, err := line.AwaitResult(looking)
+	return compareMzxid(now.Stat, cmp.Or(stale, err), mzxid)
+}
+
+// proveUnchanged is checkUnchanged with a transaction instead of the sync, to which a leader that has lost its quorum
+// replies as well. The transaction changes nothing, so it can be repeated.
+func (r *valueNode) proveUnchanged(ctx context.Context, mzxid int64) error {
+	return r.client.Retry(ctx, func(ctx context.Context) error {
+		committed := r.client.TransactionInBackground(ctx, r.client.TransactionOp().Check().ForPath(r.path))
+		looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)
+		_, failed := line.AwaitResult(committed)
+		now, err := line.AwaitResult(looking)
+		return compareMzxid(now.Stat, cmp.Or(failed, err), mzxid)
+	}, retry.WithRetryable(line.IsTransient(r.client)))
+}
+
+func compareMzxid(now *framework.Stat, err error, mzxid int64) error {
 	switch {
-	case stale != nil:
-		return stale
 	case err != nil:
 		return err
-	case now.Stat == nil:
+	case now == nil:
 		return framework.ErrNoNode
-	case now.Stat.Mzxid != mzxid:
+	case now.Mzxid != mzxid:
 		return errChanged
 	}
 	return nil
