@@ -86,7 +86,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPati
 			}
 			released, err := s.waitAsFirst(ctx, place, seen, n, &quiet)
 			if err != nil && ctx.Err() != nil {
-				return nil, fmt.Errorf("%w; first in the queue: %v", err, short)
+				return nil, fmt.Errorf("%w; first in line: %v", err, short)
 			}
 			if err != nil {
 				return nil, err
@@ -237,10 +237,10 @@ func (s *Semaphore) awaitEvent(
 // must not keep the first in the line from its turn for ever.
 
 // errStepBack is the error if the first in the line has to step back.
-var errStepBack = errors.New("giving way to a client in the queue that already holds leases")
+var errStepBack = errors.New("giving way to a client in line that already holds leases")
 
 // errLineDeleted is the error if another client has deleted the line's parent node, and with it the node of the first.
-var errLineDeleted = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
+var errLineDeleted = fmt.Errorf("while waiting in line: %w", framework.ErrNodeDeleted)
 
 const (
 	// firstPatience is the time without a change after which the first in the line steps back for the first time.

@@ -47,7 +47,7 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 		return err
 	}
 	if first := s.line.Order.FirstBlocker(list.Names); first != "" {
-		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
+		return fmt.Errorf("%w: node %s is ahead in line", ErrNotAcquired, plain.Text(first))
 	}
 	return seen.checkRoom(n)
 }

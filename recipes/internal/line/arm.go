@@ -42,7 +42,7 @@ func (w *waiter) usesReleaseMarks() bool { return w.Order.hasOneKind() && w.wasF
 
 // leavesReleaseMark reports whether the holder's release leaves a mark. If the holder has not waited, the waiter behind
 // it rarely needs one.
-func (w *waiter) leavesReleaseMark() bool { return w.waited && w.usesReleaseMarks() }
+func (w *waiter) leavesReleaseMark() bool { return w.decision != nil && w.usesReleaseMarks() }
 
 // watchedPredecessor has the watches on a waiter's predecessor: on its node, or on the directory if that node cannot be
 // watched.

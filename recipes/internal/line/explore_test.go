@@ -584,7 +584,9 @@ func (m *lineModel) contenderSteps(s lineState, i int, step func(string, lineSta
 		to("releases", func(_ *lineState, c *contenderState) {
 			marks := false
 			if p := linePlaces[kind]; p != nil {
-				p.waited = c.Waited
+				if p.decision = nil; c.Waited {
+					p.decision = new(Decision)
+				}
 				marks = p.leavesReleaseMark()
 			}
 			m.removeNode(c, marks)

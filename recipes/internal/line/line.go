@@ -27,7 +27,7 @@ var ErrSelfWait = errors.New("the call would wait for itself: its context comes 
 	"from it")
 
 // errNodeLost means that the own node was deleted while it stood in line.
-var errNodeLost = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
+var errNodeLost = fmt.Errorf("while waiting in line: %w", framework.ErrNodeDeleted)
 
 // Line is one kind of contender for one directory: the names of its nodes, and the contenders that it waits for. The
 // fields are set before the first use and not changed. Its methods are safe for concurrent use; each call has a
@@ -179,7 +179,7 @@ func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 }
 
 func notAcquiredBehind(ahead string) error {
-	return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(ahead))
+	return fmt.Errorf("%w: node %s is ahead in line", ErrNotAcquired, plain.Text(ahead))
 }
 
 // warnUnusualNames logs unusual names in the directory, once.

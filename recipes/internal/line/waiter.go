@@ -24,7 +24,7 @@ type waiter struct {
 
 	children    []string         // of the last list, until decideByList
 	connections uint64           // Session.Connections when the list was requested
-	decision    *Decision        // of decideByList: to wait
+	decision    *Decision        // of decideByList: to wait; nil if it has not waited
 	queue       *framework.Queue // the decision in the form of the hooks; nil without hooks
 
 	ownWatch              *framework.Watch // armed on the own node; nil if it is not
@@ -33,7 +33,6 @@ type waiter struct {
 
 	mayWait         bool  // else ErrNotAcquired if a contender is ahead
 	createConfirmed bool  // the list was requested after the reply to the create
-	waited          bool  // for a predecessor
 	ownChanged      bool  // another client has written to the own node
 	armFailures     int32 // failures in a row to arm the watches
 
@@ -129,7 +128,7 @@ func (w *waiter) decideByList(context.Context) (waiterState, error) {
 		w.OnWait(Position{Node: w.name(), Predecessor: d.Predecessor, Ahead: d.Ahead})
 	}
 	waiting := d // so that d needs no memory when it does not wait
-	w.decision, w.waited = &waiting, true
+	w.decision = &waiting
 	return (*waiter).awaitPredecessor, nil
 }
 
@@ -245,7 +244,7 @@ func (w *waiter) listAgain(ctx context.Context) (_ waiterState, err error) {
 // becomeHolder makes the first in line a holder.
 func (w *waiter) becomeHolder(ctx context.Context) (waiterState, error) {
 	grant := &Grant{
-		Session: w.session, Path: w.path, Name: w.name(), Czxid: w.czxid, Waited: w.waited,
+		Session: w.session, Path: w.path, Name: w.name(), Czxid: w.czxid, Waited: w.decision != nil,
 		line: w.Line, leavesMark: w.leavesReleaseMark(),
 	}
 	var ownWatchAfter time.Duration
@@ -305,7 +304,7 @@ func (w *waiter) addPredecessor(ctx context.Context, owner int64, err error) err
 			whose += " (to re-enter a lock, acquire with its Context)"
 		}
 	}
-	return fmt.Errorf("%w; waiting behind node %s%s, with %d ahead in the queue",
+	return fmt.Errorf("%w; waiting behind node %s%s, with %d ahead in line",
 		err, plain.Text(w.decision.Predecessor), whose, w.decision.Ahead)
 }
 
