@@ -58,6 +58,9 @@ var everyOperation = []struct {
 		"getACL", "getACL", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.GetACL().ForPath(ctx, "/a")) },
 	},
+	{"multiRead", "multiRead", true, func(ctx context.Context, c *Client) error {
+		return errOf(c.MultiRead().ForReads(ctx, ReadData("/a")))
+	}},
 	{"setACL", "setACL", true, func(ctx context.Context, c *Client) error {
 		return errOf(c.SetACL().WithACL(OpenACL()...).ForPath(ctx, "/a"))
 	}},

@@ -15,35 +15,27 @@ import (
 func TestAReadHasNoUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a", "")
-		for name, read := range map[string]struct {
+		type read struct {
 			op string
 			do func(ctx context.Context) error
-		}{
-			"exists": {
-				"exists", func(ctx context.Context) error { _, err := c.CheckExists().ForPath(ctx, "/a"); return err },
-			},
-			"data": {
-				"getData", func(ctx context.Context) error { _, err := c.GetData().ForPath(ctx, "/a"); return err },
-			},
-			"children": {
-				"getChildren2",
-				func(ctx context.Context) error { _, err := c.GetChildren().ForPath(ctx, "/a"); return err },
-			},
-			"acl": {
-				"getACL", func(ctx context.Context) error { _, err := c.GetACL().ForPath(ctx, "/a"); return err },
-			},
-			"sync": {"sync", func(ctx context.Context) error { return c.Sync().ForPath(ctx, "/a") }},
-			"many": {
-				"multiRead",
-				func(ctx context.Context) error { return second(c.MultiRead().ForReads(ctx, ReadData("/a"))) },
-			},
+		}
+		reads := map[string]read{
 			"background": {"getData", func(ctx context.Context) error {
 				return second(c.GetData().InBackground().ForPath(ctx, "/a").Wait(context.Background()))
 			}},
 			"wait": {"getData", func(ctx context.Context) error {
 				return second(c.GetData().InBackground().ForPath(t.Context(), "/a").Wait(ctx))
 			}},
-		} {
+		}
+		for _, o := range everyOperation {
+			switch o.op {
+			case "exists", "getData", "getChildren2", "getACL", "multiRead", "sync":
+				if o.name != "getConfig" { // not of /a
+					reads[o.name] = read{o.op, func(ctx context.Context) error { return o.do(ctx, c) }}
+				}
+			}
+		}
+		for name, read := range reads {
 			connected(t, c)
 			// not the library's own question after a reconnect
 			hang := srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply})
