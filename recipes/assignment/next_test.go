@@ -58,12 +58,14 @@ func TestViewOf(t *testing.T) {
 		"/d/x": node("/d/x", `{"weight":3}`, 5, 9),
 		"/d/y": node("/d/y", `Java was here`, 5, 8),
 		"/d/z": node("/d/z", `{"weight":-1}`, 5, 10),
+		"/d/m": node("/d/m", `{"weight":1000000}`, 5, 11),
+		"/d/n": node("/d/n", `{"weight":1000001}`, 5, 12),
 		"/d/p": node("/d/p", `{"weight":1}`, 0, 3),
 	})
 	slices.Sort(v.names)
 	require.Equal(t, treeView{
-		members: []groupMember{{"y", 0, 8}, {"x", 3, 9}, {"z", 0, 10}},
-		names:   []string{"p", "x", "y", "z"},
+		members: []groupMember{{"y", 0, 8}, {"x", 3, 9}, {"z", 0, 10}, {"m", maxWeight, 11}, {"n", 0, 12}},
+		names:   []string{"m", "n", "p", "x", "y", "z"},
 		owners:  map[string]string{"1": "x"}, exists: true, version: 7, czxid: 1,
 	}, v)
 	require.Equal(t, treeView{}, viewOfTree("/d", nil))

@@ -130,8 +130,8 @@ func (r *memberRun) handleChanges(ctx context.Context, views *flow.Queue[treeVie
 			case err := <-followEnded:
 				return err
 			case <-views.More():
-				if all := views.Take(); len(all) > 0 {
-					r.setView(all[len(all)-1])
+				for _, v := range views.Take() {
+					r.setView(v)
 				}
 			case <-r.endedWorkers.More():
 				for _, w := range r.endedWorkers.Take() {
@@ -174,9 +174,10 @@ func (r *memberRun) planToWrite(request *itemsRequest, timer *time.Timer) map[st
 	if r.unfitSince.IsZero() {
 		r.unfitSince = time.Now()
 	}
-	wait := time.Until(r.unfitSince.Add(s.delay + r.pause))
+	delay := s.delay + r.pause
+	wait := time.Until(r.unfitSince.Add(delay))
 	if wait <= 0 && !r.isCurrent() { // the view may be old: then the other members write first
-		r.unfitSince, wait = time.Now(), s.delay+r.pause
+		r.unfitSince, wait = time.Now(), delay
 	}
 	if wait <= 0 {
 		return s.owners

@@ -37,20 +37,17 @@ func sharePlan(members []groupMember, items []string, owners map[string]string) 
 		}
 	}
 	// Free items are dealt in turn, one to each member, so that neighbours do not all go to one member.
-	for len(free) > 0 {
-		before := len(free)
+	for before := -1; len(free) != before; {
+		before = len(free)
 		for _, m := range members {
-			if len(free) > 0 && quotas[m.id] > 0 {
+			if quotas[m.id] > 0 { // so an item is free: the quotas add up to all items
 				quotas[m.id]--
 				shared[free[0]], free = m.id, free[1:]
 			}
 		}
-		if len(free) == before { // no member accepts more
-			for _, item := range free {
-				shared[item] = noOwner
-			}
-			break
-		}
+	}
+	for _, item := range free { // no member accepts items
+		shared[item] = noOwner
 	}
 	return shared
 }

@@ -369,8 +369,9 @@ func TestMeddling(t *testing.T) {
 			require.Equal(t, moves, w.moves(), what)
 		}
 		require.NoError(t, w.s.Set(members, []byte("something else")))
-		_, err := a.a.Plan(background)
+		plan, err := a.a.Plan(background)
 		require.ErrorIs(t, err, assignment.ErrBadPlan)
+		require.Nil(t, plan)
 		same("overwritten")
 		require.NoError(t, w.s.Set(members, nil))
 		same("emptied")
@@ -589,10 +590,12 @@ func TestArguments(t *testing.T) {
 			require.ErrorIs(t, bad.a.Run(background, wait), bad.is)
 			require.ErrorIs(t, bad.a.SetItems(background, nil), bad.is)
 			require.ErrorIs(t, bad.a.SetWeight(background, 1), bad.is)
-			_, err := bad.a.Plan(background)
+			plan, err := bad.a.Plan(background)
 			require.ErrorIs(t, err, bad.is)
+			require.Nil(t, plan)
 		}
-		a := assignment.New(c, path, numbers(1))
+		a := assignment.New(c, path, numbers(1), assignment.WithWeight(1_000_000), assignment.WithSettle(time.Hour),
+			assignment.WithSettle(time.Millisecond))
 		require.Len(t, a.ID(), 36)
 		require.ErrorIs(t, a.Run(background, nil), framework.ErrBadArguments)
 		//lint:ignore SA1012 that is what is tested
@@ -606,7 +609,7 @@ func TestArguments(t *testing.T) {
 		recipetest.Counts(t, w.s, "nothing was sent", map[string]int{})
 		plan, err := a.Plan(background)
 		require.NoError(t, err)
-		require.Empty(t, plan)
+		require.Equal(t, map[string]string{}, plan)
 		recipetest.Counts(t, w.s, "a look at the plan", map[string]int{"getData": 1})
 	})
 }
@@ -702,5 +705,99 @@ func TestAnIDThatAnotherHas(t *testing.T) {
 		owner := fmt.Sprintf("%#x", recipetest.Session(t, a.c))
 		require.ErrorContains(t, err, owner)
 		require.Equal(t, 1, strings.Count(log.String(), "session="+owner), log.String())
+	})
+}
+
+// An unreadable plan is logged once, however often the group changes: the first time, and again if it is another.
+func TestAnUnreadablePlanIsLogged(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var log recipetest.Log
+		lines := func(want int, what string) {
+			t.Helper()
+			synctest.Wait()
+			require.Equal(t, want, strings.Count(log.String(), "cannot read the plan"), what)
+		}
+		require.NoError(t, w.s.Create(members, []byte("something else")))
+		a := &process{w: w, c: recipetest.Client(t, w.s, framework.WithLogger(log.Logger()))}
+		a.begin("a", nil)
+		time.Sleep(time.Second)
+		lines(1, "at the start")
+		b := w.start("b", nil, nil)
+		time.Sleep(time.Second)
+		lines(1, "a member joins")
+		require.NoError(t, w.s.Set(members, []byte("something worse")))
+		lines(2, "written again")
+		require.NoError(t, b.a.SetItems(background, numbers(2)))
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+		lines(2, "replaced")
+	})
+}
+
+// A refused acquire, a failure of the function under its item, and a refused release are logged; no item that moves is.
+func TestFailuresWithItemsAreLogged(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var log recipetest.Log
+		refuse := func(op zktest.Op) {
+			w.s.Inject(zktest.Fault{Op: op, PathPrefix: items + "/1", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		}
+		require.NoError(t, w.s.Create(items+"/2/lock-0000000000", nil)) // which a waits for in vain
+		calls := 0
+		a := &process{w: w, c: recipetest.Client(t, w.s, framework.WithLogger(log.Logger()))}
+		a.work = func(ctx context.Context, _ assignment.Item) error {
+			switch calls++; calls {
+			case 1:
+				return errWork
+			case 2:
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		refuse(zktest.OpCreate2)
+		a.begin("a", numbers(2))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "1=a", w.owners())
+		refuse(zktest.OpDelete)
+		require.NoError(t, a.a.SetItems(background, nil))
+		time.Sleep(time.Second)
+		require.Empty(t, w.owners())
+		for problem, reason := range map[string]string{
+			"cannot acquire an item": "no permission", "the function of an item failed": errWork.Error(),
+			"cannot release an item": "no permission",
+		} {
+			var lines []string
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, problem) {
+					lines = append(lines, line)
+				}
+			}
+			require.Len(t, lines, 1, problem)
+			require.Contains(t, lines[0], "path="+items+"/1")
+			require.Contains(t, lines[0], reason)
+		}
+	})
+}
+
+// The servers refuse each plan: in the end the member waits from five to ten seconds before it writes again, and each
+// refusal is logged. When they accept a plan nothing has changed.
+func TestAPlanIsRefused(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var log recipetest.Log
+		a := &process{w: w, c: recipetest.Client(t, w.s, framework.WithLogger(log.Logger()))}
+		a.begin("a", numbers(1))
+		w.after(settle, "1=a")
+		w.s.Delay(recipetest.Session(t, a.c), time.Millisecond) // so that time passes between two writes
+		refused := w.s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		require.NoError(t, w.s.Set(members, nil))
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, 75, refused.Hits(), 20)
+		require.Equal(t, refused.Hits(), strings.Count(log.String(), "cannot write the plan"))
+		refused.Remove()
+		time.Sleep(15 * time.Second)
+		plan, err := a.a.Plan(background)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"1": "a"}, plan)
+		require.Equal(t, 1, w.moves())
 	})
 }

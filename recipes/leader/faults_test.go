@@ -308,6 +308,7 @@ func TestNoServer(t *testing.T) {
 		_, err = l.Await(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.ErrorContains(t, err, "cannot join the election")
 		require.ErrorContains(t, err, s.Addr())
 		require.NoError(t, s.Start())
 		require.NotNil(t, await(t, l))
@@ -386,6 +387,12 @@ func TestHealth(t *testing.T) {
 		require.Contains(t, b.Health().String(), "following since ")
 		require.Contains(t, b.Health().String(), "1 ahead")
 
+		// A selector is idle since it was made, not since the first call of Health.
+		made, idle := time.Now(), newSelector(t, ca, untilOver)
+		time.Sleep(time.Minute)
+		require.Equal(t, leader.Idle, idle.Health().Role)
+		require.Equal(t, made, idle.Health().Since)
+
 		// Both lose the connection. Since is the moment at which they did, not that of the first question.
 		s.Stop()
 		cut := time.Now()
@@ -396,6 +403,7 @@ func TestHealth(t *testing.T) {
 			require.Equal(t, cut, h.Since)
 			require.ErrorIs(t, h.Err, leader.ErrSuspended)
 			require.NoError(t, h.Check(10*time.Second))
+			require.NoError(t, h.Check(3*time.Second), "no longer than that")
 			require.ErrorIs(t, h.Check(2*time.Second), leader.ErrSuspended)
 			require.ErrorContains(t, h.Check(2*time.Second), "for 3s")
 		}
@@ -504,5 +512,41 @@ func TestLeavingWaitsForAResignation(t *testing.T) {
 		left(t, l)
 		require.Equal(t, slow, time.Since(began))
 		clean(t, s)
+	})
+}
+
+// The first attempt to join is refused while a caller waits in Await: Await reports that very refusal.
+func TestAwaitReportsTheFirstRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		c := newClient(t, s)
+		s.Delay(session(t, c), time.Second)
+		l, err := leader.NewLatch(c, path)
+		require.NoError(t, err)
+		defer l.Close()
+		began := time.Now()
+		_, err = l.Await(background)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// After a single refusal a latch tries again within a tenth of a second.
+func TestTheFirstRetryComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		c := newClient(t, s)
+		for range 20 {
+			refused := s.Inject(zktest.Fault{Op: "create2", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+			l := join(t, c)
+			require.Equal(t, 1, refused.Hits())
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			require.True(t, l.HasLeadership())
+			left(t, l)
+		}
 	})
 }

@@ -134,6 +134,7 @@ func TestAwaitAndItsContext(t *testing.T) {
 		_, err := b.Await(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, time.Second, time.Since(began))
+		require.NotContains(t, err.Error(), "cannot join", "it has joined")
 		follows(t, b)
 		got := make(chan *leader.Term)
 		for range 3 {

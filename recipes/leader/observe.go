@@ -89,9 +89,7 @@ func (o leaderObserver) followLeader(ctx context.Context, yield func(Observation
 		now, watch, err := o.readAndWatch(ctx)
 		switch {
 		case ctx.Err() != nil:
-			if err == nil {
-				watch.Stop()
-			}
+			watch.Stop() // nil after an error
 			return o.client.WaitError(ctx, nil)
 		case errors.Is(err, framework.ErrClosed):
 			return err

@@ -331,3 +331,104 @@ func TestObserveNodeOfNoSession(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "is not ephemeral"))
 	})
 }
+
+// While nothing changes, an observer sends one read each 30 s. The servers drop the events of a node that the observer may
+// not read, and the next of these reads shows the change.
+func TestObserverLooksForLostEvents(t *testing.T) {
+	const node = path + "/latch-0000000001"
+	all := zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}
+	private := zktest.ACL{Perms: 30, Scheme: "world", ID: "anyone"}
+	for name, election := range map[string]struct {
+		led, unreadable bool
+		check           zktest.Op
+		hidden          string // the node that the observer may not read while the election changes
+	}{
+		"a leader":             {true, false, zktest.OpExists, node},
+		"an unreadable leader": {true, true, zktest.OpGetChildren2, path},
+		"no participant":       {false, false, zktest.OpGetChildren2, path},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				co, owner := newClient(t, s), session(t, newClient(t, s))
+				begin := func() {
+					_, err := s.CreateNode(node, []byte("a"), zktest.Ephemeral, owner)
+					require.NoError(t, err)
+				}
+				require.NoError(t, s.Create(path, nil))
+				if election.led {
+					begin()
+				}
+				if election.unreadable {
+					require.NoError(t, s.SetACL(node, private))
+				}
+				began := time.Now()
+				seen := observe(t, co, path)
+				seen.next(t, "")
+				time.Sleep(time.Second)
+				s.ResetCounts()
+				time.Sleep(time.Hour)
+				got := s.CountsOf(session(t, co))
+				delete(got, "ping")
+				require.Equal(t, map[string]int{string(election.check): 120}, got)
+				seen.quiet(t)
+
+				require.NoError(t, s.SetACL(election.hidden, private))
+				want := "nobody"
+				if election.led {
+					require.NoError(t, s.Delete(node))
+				} else {
+					begin()
+					want = `"a"`
+				}
+				require.NoError(t, s.SetACL(path, all))
+				seen.next(t, want)
+				require.Equal(t, time.Hour+30*time.Second, time.Since(began))
+				require.Empty(t, seen.errs)
+			})
+		})
+	}
+}
+
+// The first participant joins between the observer's list, of no node, and its next read.
+func TestObserverIsOvertakenByTheFirstParticipant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		co, c := newClient(t, s), newClient(t, s)
+		read := s.Inject(zktest.Fault{Op: zktest.OpExists, Session: session(t, co), Action: zktest.Hold})
+		seen := observe(t, co, path)
+		<-read.Struck()
+		join(t, c, leader.WithID("a"))
+		read.Release()
+		seen.next(t, `"a"`)
+		seen.stop()
+		time.Sleep(time.Second)
+		require.Len(t, s.Watches(), 1, "the leader's own")
+	})
+}
+
+// The context ends at the very moment of the reply: the watch does not outlive the observer.
+func TestObserverStopsWithAReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		join(t, newClient(t, s))
+		watches := len(s.Watches())
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		co := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+				return func(end framework.OperationEnd) {
+					require.NoError(t, end.Err)
+					if op.Name == "getData" {
+						cancel()
+					}
+				}
+			},
+		}))
+		for _, err := range leader.Observe(ctx, co, path) {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		synctest.Wait()
+		require.Len(t, s.Watches(), watches)
+	})
+}

@@ -37,3 +37,27 @@ func TestObservingALeaderWhoseIDFitsInNoAnswer(t *testing.T) {
 		}
 	})
 }
+
+// The leader's ID fits in no reply, and its node is deleted, or the server fails, before the observer has read the node's
+// properties: the deletion is no error, the failure is reported.
+func TestObservingALeaderWithALongIDWhoseNodeIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})
+		c := newClient(t, s, framework.WithMaxReply(1<<20))
+		const node = path + "/latch-0000000001"
+		require.NoError(t, s.Create(node, make([]byte, 3<<20)))
+		fails := s.Inject(zktest.Fault{
+			Op: zktest.OpExists, PathPrefix: node, Action: zktest.ReplyError, Err: zktest.ErrSystemError,
+		})
+		deleted := s.Inject(zktest.Fault{Op: zktest.OpExists, PathPrefix: node, Action: zktest.Hold})
+		seen := observe(t, c, path)
+		<-deleted.Struck()
+		require.Equal(t, 1, fails.Hits())
+		require.Len(t, seen.errs, 1)
+		require.ErrorContains(t, <-seen.errs, "system error")
+		require.NoError(t, s.Delete(node))
+		deleted.Release()
+		seen.next(t, "nobody")
+		require.Empty(t, seen.errs)
+	})
+}

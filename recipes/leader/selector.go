@@ -119,8 +119,8 @@ func (s *Selector) joinRepeatedly(ctx context.Context, again bool) error {
 		err, ended := s.leadOneTerm(ctx, term)
 		switch {
 		case ctx.Err() != nil:
-			if err == nil || errors.Is(err, ctx.Err()) {
-				return s.line.Client.WaitError(ctx, nil)
+			if errors.Is(err, ctx.Err()) {
+				err = nil
 			}
 			return s.line.Client.WaitError(ctx, err)
 		case ended == nil && err != nil, ended == nil && !again:

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -345,4 +347,62 @@ func TestSelectorUnderSomethingThatIsLost(t *testing.T) {
 			require.ErrorIs(t, stop(), context.Canceled)
 		})
 	}
+}
+
+// The server is too busy for longer than the retry policy lasts: Run tries again until the selector leads.
+func TestRunOutlastsTheRetryPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		busy := s.Inject(zktest.Fault{Op: "create2", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1})
+		selector := newSelector(t, c, untilOver)
+		stop := runs(t, selector)
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, leader.Unknown, selector.Health().Role)
+		require.ErrorIs(t, selector.Health().Err, framework.ErrThrottled)
+		busy.Remove()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, leader.Leading, selector.Health().Role)
+		require.ErrorIs(t, stop(), context.Canceled)
+		clean(t, s)
+	})
+}
+
+// The function returns an error of its own after Run's context has ended: Run's error has both.
+func TestRunReportsTheLastErrorOfItsFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		mine := errors.New("half done")
+		stop := runs(t, newSelector(t, newClient(t, s), func(ctx context.Context) error {
+			<-ctx.Done()
+			return mine
+		}))
+		err := stop()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, mine)
+	})
+}
+
+// An error that the function returns after the end of its term does not end Run, and is logged; no error, and the error of
+// the context, are not.
+func TestErrorsAfterTheTermAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		results := []error{nil, context.Canceled, errors.New("half done")}
+		lines, terms := []int{0, 0, 1}, 0
+		selector := newSelector(t, newClient(t, s, framework.WithLogger(log.Logger())), func(ctx context.Context) error {
+			<-ctx.Done()
+			terms++
+			return results[(terms-1)%len(results)]
+		})
+		stop := runs(t, selector)
+		for i, want := range lines {
+			require.NoError(t, selector.Term().Resign(background))
+			synctest.Wait()
+			require.Equal(t, want, strings.Count(log.String(), "after its term had ended"), results[i])
+		}
+		require.Contains(t, log.String(), "half done")
+		require.ErrorIs(t, stop(), context.Canceled)
+	})
 }

@@ -41,7 +41,12 @@ func TestClaim(t *testing.T) {
 			require.ErrorIs(t, err, node.ErrNotAcquired)
 		}
 		time.Sleep(time.Second) // it is watched by now
+		s.ResetCounts()
+		_, err := node.TryClaim(background, other, path, nil)
+		require.ErrorIs(t, err, node.ErrNotAcquired)
+		counts(t, s, "it has the name", map[string]int{"create2": 1})
 		require.NoError(t, held.Release(background))
+		counts(t, s, "released", map[string]int{"exists": 1, "delete": 1})
 		assert.ErrorIs(t, context.Cause(held.Context()), node.ErrReleased)
 		assert.False(t, held.Valid())
 		require.ErrorIs(t, held.Release(background), node.ErrReleased)
@@ -236,5 +241,41 @@ func TestClaimAtRandomMoments(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		recipetest.Clean(t, s, "/services")
 		recipetest.Tidy(t, clients...)
+	})
+}
+
+// The request to delete the node, or the read before it, is lost with its connection: Release returns when the node is
+// deleted.
+func TestReleaseOutlastsALostConnection(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpExists, zktest.OpDelete} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			held := claim(t, newClient(t, s))
+			time.Sleep(time.Second)
+			cut := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.CutBefore})
+			require.NoError(t, held.Release(background))
+			assert.Equal(t, 1, cut.Hits())
+			assert.False(t, s.Exists(path))
+		})
+	}
+}
+
+// The session timeout is too short for a hold: the client has the node neither then nor for the next call, and other
+// clients can claim the name.
+func TestClaimThatCannotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{
+			EnsembleConfig: "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
+				"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000",
+			TickTime: 500 * time.Millisecond,
+		})
+		c := newClient(t, s, framework.WithSessionTimeout(1500*time.Millisecond))
+		for range 2 {
+			_, err := node.TryClaim(background, c, path, nil)
+			require.ErrorIs(t, err, framework.ErrTimeoutTooShort)
+			time.Sleep(time.Second)
+			assert.False(t, s.Exists(path))
+		}
+		require.NoError(t, claim(t, newClient(t, s)).Release(background))
 	})
 }

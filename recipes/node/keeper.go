@@ -186,7 +186,7 @@ func (k *Keeper) recordRefused(sent nodeContent, why error) (latest bool) {
 	defer k.mu.Unlock()
 	k.changed.Fire()
 	if sent.sequence <= k.acceptedContent.sequence {
-		return false // the node has had these data, or later ones, before
+		return false // nothing was sent, or the node has had these data, or later ones, before
 	}
 	k.refusedContent, k.refusedErr = nodeContent{sequence: sent.sequence}, why
 	if k.acceptedContent.sequence == 0 || k.wantedContent.sequence != sent.sequence {

@@ -154,7 +154,7 @@ func TestForeignDelete(t *testing.T) {
 				told = append(told, status)
 			}
 		}()
-		synctest.Wait()
+		time.Sleep(5 * time.Minute) // and no status is reported twice
 		for range 3 {
 			require.NoError(t, s.Delete(path))
 			soon(t, "there again", func() bool { return state(k) == node.There && s.Exists(path) })
@@ -415,6 +415,7 @@ func TestNoAuth(t *testing.T) {
 		all := zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}
 		require.NoError(t, s.SetACL("/services", all))
 		soon(t, "it goes on trying", func() bool { return state(k) == node.There })
+		require.NoError(t, k.Status().Err, "before that time")
 		require.NoError(t, s.SetACL("/services", zktest.ACL{Perms: 4 | 1, Scheme: "world", ID: "anyone"}))
 		require.ErrorIs(t, k.Close(background), framework.ErrNoAuth)
 		require.ErrorIs(t, k.Close(background), framework.ErrNoAuth)
@@ -587,19 +588,23 @@ func TestBadArguments(t *testing.T) {
 			_, err := node.NewKeeper(c, path, nil, opt)
 			require.ErrorIs(t, err, framework.ErrInvalidOption)
 		}
-		_, err := node.NewKeeper(c, path, nil, node.WithTTL(time.Minute), node.WithProtection())
+		shortest, err := node.NewKeeper(c, path, nil, node.WithTTL(2*time.Millisecond))
+		require.NoError(t, err)
+		require.NoError(t, shortest.Close(background))
+		_, err = node.NewKeeper(c, path, nil, node.WithTTL(time.Minute), node.WithProtection())
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 		_, err = node.TryClaim(background, c, path, nil, nil)
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 		_, err = node.TryClaim(background, c, path, nil, node.WithLossPolicy(9))
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 
-		var k node.Keeper
-		require.ErrorIs(t, k.SetData(background, nil), framework.ErrNoClient)
-		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoClient)
-		require.ErrorIs(t, k.Close(background), framework.ErrNoClient)
-		for _, err := range k.Follow(background) {
-			require.ErrorIs(t, err, framework.ErrNoClient)
+		for _, k := range []*node.Keeper{nil, {}} {
+			require.ErrorIs(t, k.SetData(background, nil), framework.ErrNoClient)
+			require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoClient)
+			require.ErrorIs(t, k.Close(background), framework.ErrNoClient)
+			for _, err := range k.Follow(background) {
+				require.ErrorIs(t, err, framework.ErrNoClient)
+			}
 		}
 		var claim node.Claim
 		assert.False(t, claim.Valid())
@@ -607,6 +612,7 @@ func TestBadArguments(t *testing.T) {
 		made := keep(t, c, "")
 		var none context.Context
 		require.ErrorIs(t, made.SetData(none, nil), framework.ErrNilContext)
+		require.ErrorContains(t, made.SetData(none, nil), path)
 		require.ErrorIs(t, made.Close(none), framework.ErrNilContext)
 		ends(t, s, made)
 	})
@@ -822,4 +828,126 @@ func cutOff(t *testing.T, s *zktest.Server, c *framework.Client) {
 	t.Helper()
 	s.Cut(session(t, c))
 	require.NoError(t, c.WaitConnected(background))
+}
+
+// After a single refusal a keeper tries again within a tenth of a second.
+func TestTheFirstRetryComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		refused := s.Inject(zktest.Fault{Op: zktest.OpCreate2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		k, err := node.NewKeeper(newClient(t, s), path, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, 1, refused.Hits())
+		assert.Equal(t, node.There, state(k))
+		ends(t, s, k)
+	})
+}
+
+// The refusal of the create is the reason for the status, also in the next connection, until the node is there.
+func TestARefusalOutlastsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		s.Inject(zktest.Fault{Op: zktest.OpCreate2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		next := s.Inject(zktest.Fault{Op: zktest.OpCreate2, Action: zktest.Hold})
+		k, err := node.NewKeeper(c, path, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
+		cutOff(t, s, c)
+		<-next.Struck()
+		synctest.Wait()
+		require.ErrorIs(t, k.Status().Err, framework.ErrNoAuth)
+		next.Release()
+		soon(t, "there", func() bool { return state(k) == node.There })
+		require.NoError(t, k.Status().Err)
+		ends(t, s, k)
+	})
+}
+
+// The node is deleted before new data can be written to it: it is recreated with them, and SetData returns then.
+func TestDeletedBeforeItsDataAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		held := s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.Hold})
+		set := recipetest.Begin(t, func() (int, error) { return 0, k.SetData(background, []byte("b")) })
+		<-held.Struck()
+		require.NoError(t, s.Delete(path))
+		held.Release()
+		require.NoError(t, set.End().Err)
+		has(t, s, session(t, c), "b")
+		ends(t, s, k)
+	})
+}
+
+// The reply to the create, or to the take-over, is lost, and the keeper finds its node. When later data are refused, it
+// reverts to those of the create.
+func TestRevertsToTheDataOfALostCreate(t *testing.T) {
+	for _, takeover := range []node.Takeover{node.Never, node.AtStart} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c, former, op := newClient(t, s), newClient(t, s), zktest.OpCreate2
+			require.NoError(t, s.Create("/services", nil))
+			if takeover == node.AtStart {
+				op = zktest.OpMulti
+				_, err := s.CreateNode(path, nil, zktest.Ephemeral, session(t, former))
+				require.NoError(t, err)
+			}
+			lost := s.Inject(zktest.Fault{Session: session(t, c), Op: op, Action: zktest.LoseReply})
+			k := keep(t, c, "a", node.WithTakeover(takeover))
+			assert.Equal(t, 1, lost.Hits())
+			require.ErrorIs(t, k.SetData(background, bytes.Repeat([]byte("x"), 2<<20)), framework.ErrTooLarge)
+			assert.Equal(t, "a", string(k.Data()))
+			ends(t, s, k)
+		})
+	}
+}
+
+// While the keeper has no connection, its persistent node is replaced by another that may not be written. It has other
+// data, although the keeper's were accepted before.
+func TestPersistentReplacedByOneThatMayNotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "ours", node.WithMode(framework.Persistent))
+		away := s.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+		s.Cut(session(t, c))
+		<-away.Struck()
+		require.NoError(t, s.Delete(path))
+		require.NoError(t, s.Create(path, []byte("theirs")))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		away.Release()
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
+		has(t, s, 0, "theirs")
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermAll), Scheme: "world", ID: "anyone"}))
+		time.Sleep(time.Minute)
+		require.NoError(t, k.WaitCreated(background))
+		has(t, s, 0, "ours")
+		ends(t, s, k)
+	})
+}
+
+// The client has lost its session by its own clock, and cannot close it. A slow server still has the node, in the next
+// session. It is not another client's node: nothing is logged, and Close waits until it is gone.
+func TestCloseWaitsForTheNodeOfALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{TickTime: time.Minute, MinSessionTimeout: time.Second})
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()))
+		k := keep(t, c, "a")
+		old := session(t, c)
+		s.Inject(zktest.Fault{Session: old, Op: zktest.OpConnect, Times: -1, Action: zktest.CutBefore})
+		s.BlackHole(old, zktest.Both)
+		soon(t, "another session", func() bool { return c.State().Epoch == 2 && c.State().State.IsConnected() })
+		has(t, s, old, "a")
+		assert.Equal(t, node.Missing, state(k))
+		assert.Equal(t, old, k.Status().Owner)
+		assert.NotContains(t, log.String(), "waiting until it is deleted")
+		ends(t, s, k)
+	})
 }

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,21 @@ func TestTTLWithoutExtendedTypes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The write to the child is refused: that is logged for each attempt, and the end of the keeper is not.
+func TestTTLChildThatMayNotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{ExtendedTypes: true})
+		var log recipetest.Log
+		k := keep(t, newClient(t, s, framework.WithLogger(log.Logger())), "a", node.WithTTL(time.Minute))
+		s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: 2})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(log.String(), "cannot refresh a node with a TTL"), log.String())
+		require.NoError(t, k.Close(background))
+		assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
+	})
 }
 
 // A keeper takes over the node of a predecessor that has ended before it made the child.

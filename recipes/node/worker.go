@@ -181,9 +181,7 @@ func (j *actionAttempt) run(ctx context.Context, results chan<- attemptResult) {
 	} else {
 		j.sendRequest(&r)
 	}
-	if r.session != nil {
-		r.epoch = r.session.Epoch()
-	}
+	r.epoch = r.session.Epoch() // 0 without a session
 	if r.err != nil {
 		r.kind, r.final = j.eventForError(r.err), j.keeper.client.Err() != nil
 		r.outcomeUnknown = errors.Is(r.err, framework.ErrOutcomeUnknown)
@@ -340,9 +338,7 @@ func (w *keeperWorker) recordResult(r attemptResult) machineEvent {
 		if !logged {
 			w.client.Logger().Warn("cannot create or update a kept node", "path", w.keeper.path, "err", r.err)
 		}
-		if r.sentContent.sequence > 0 {
-			r.latestData = w.keeper.recordRefused(r.sentContent, r.err)
-		}
+		r.latestData = w.keeper.recordRefused(r.sentContent, r.err)
 	}
 	return r.machineEvent
 }
