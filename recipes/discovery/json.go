@@ -213,17 +213,17 @@ func marshalJSON(v any) ([]byte, error) {
 }
 
 // escapeAsJackson returns JSON with Jackson's escapes: control characters with capital hex digits, and code points
-// above U+FFFF as two surrogates.
+// above U+FFFF as two surrogates. text must be valid JSON, in which each backslash begins an escape.
 func escapeAsJackson(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for at := 0; at < len(text); {
 		c := text[at]
-		if c == '\\' && at+1 < len(text) && text[at+1] != 'u' {
+		if c == '\\' && text[at+1] != 'u' {
 			out = append(out, text[at:at+2]...)
 			at += 2
 			continue
 		}
-		if c == '\\' && at+6 <= len(text) {
+		if c == '\\' {
 			n, _ := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
 			at += 6
 			if r := rune(n); r < ' ' || r == '"' || r == '\\' || utf16.IsSurrogate(r) {

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
@@ -92,9 +93,9 @@ func TestGoldenEscapes(t *testing.T) {
 	bothWays(t, around(`"\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000B\f\r\u000E\u000F\u0010\u0011\u0012`+
 		`\u0013\u0014\u0015\u0016\u0017\u0018\u0019\u001A\u001B\u001C\u001D\u001E\u001F \"\\/<>&'`+
 		"\u007f\u0080\u2028\u2029\u00e4\u20ac\ufeff\uffff"+`\uD83D\uDE00"`), "", of(text))
-	odd, err := encodeInstance(of(json.RawMessage(`"\u00e4\/\ud800\u0022 \u005C"`)), "")
+	odd, err := encodeInstance(of(json.RawMessage(`"\u00e4\/\ud800\u0022\u0020\u001f\u005C"`)), "")
 	require.NoError(t, err)
-	assert.Equal(t, around(`"`+"\u00e4"+`\/\uD800\u0022 \u005C"`), string(odd))
+	assert.Equal(t, around(`"`+"\u00e4"+`\/\uD800\u0022 \u001F\u005C"`), string(odd))
 }
 
 // What Java reads and what it refuses, with the exceptions that are listed.
@@ -111,6 +112,7 @@ func TestReading(t *testing.T) {
 		`{"payload":{"@class":"no.such","k":1}}`:         {Payload: map[string]any{"k": 1.0}},
 		`{"payload":5,"registrationTimeUTC":-7}`:         {Payload: 5.0, RegistrationTime: time.UnixMilli(-7).UTC()},
 		`{"port":0,"sslPort":-1}`:                        {SSLPort: -1},
+		`{"port":2147483647,"sslPort":-2147483648}`:      {Port: math.MaxInt32, SSLPort: math.MinInt32},
 		`{"uriSpec":{"parts":[{"value":"a{b}"}]}}`:       {URISpec: "a{[}b{]}"},
 		`{"uriSpec":{"parts":[{"variable":true},null]}}`: {},
 	} {
@@ -119,8 +121,8 @@ func TestReading(t *testing.T) {
 		assert.Equal(t, want, got, text)
 	}
 	for _, text := range []string{
-		"", "null", "[]", "{", `"x"`, "\x00", `{"name":5}`, `{"port":"80"}`, `{"port":1.7}`, `{"port":99999999999}`,
-		`{"serviceType":"dynamic"}`, `{"serviceType":"FOO"}`, `{"serviceType":1}`, `{"enabled":"x"}`,
+		"", "null", "[]", "{", `"x"`, "\x00", `{"name":5}`, `{"port":"80"}`, `{"port":1.7}`, `{"port":2147483648}`,
+		`{"port":-2147483649}`, `{"serviceType":"dynamic"}`, `{"serviceType":"FOO"}`, `{"serviceType":1}`, `{"enabled":"x"}`,
 		`{"uriSpec":{"parts":[{"value":"{a","variable":true}]}}`, `{"uriSpec":5}`, `{"name":"n"} x`,
 	} {
 		_, err := decodeInstance[any]([]byte(text), 1)
@@ -132,6 +134,9 @@ func TestReading(t *testing.T) {
 
 func TestWritingRefused(t *testing.T) {
 	good := of[any](nil)
+	good.Port, good.SSLPort = 0, 65535
+	_, err := encodeInstance(good, "")
+	require.NoError(t, err)
 	for _, change := range []func(*Instance[any]){
 		func(i *Instance[any]) { i.Name = "" },
 		func(i *Instance[any]) { i.Name = "a/b" },

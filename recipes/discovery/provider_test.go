@@ -53,7 +53,8 @@ func TestRoundRobinBeginsWithAny(t *testing.T) {
 func TestStrategies(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		seen := watch(t, newClient(t, s))
-		robin, chance := provider(t, seen), provider(t, seen, discovery.WithStrategy(discovery.Random))
+		robin := provider(t, seen, discovery.WithStrategy(discovery.RoundRobin))
+		chance := provider(t, seen, discovery.WithStrategy(discovery.Random))
 		sticky := provider(t, seen, discovery.WithStrategy(discovery.Sticky))
 		for _, p := range []*discovery.Provider[string]{robin, chance, sticky} {
 			_, err := p.Instance()
@@ -146,6 +147,7 @@ func TestDisabledAndFiltered(t *testing.T) {
 		assert.Equal(t, "bb", ids(t, all, 2))
 		_, err := some.Instance()
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorContains(t, err, "2 are registered, of which 1 are disabled, 1 filtered out, 0 down")
 		require.NoError(t, a.Update(background, web("a", "1")))
 		assert.Equal(t, "aa", ids(t, some, 2))
 		require.NoError(t, a.Unregister(background))

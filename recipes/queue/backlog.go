@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -59,23 +60,16 @@ func (b *itemBacklog) next(now time.Time, random func(n int) int) (name string, 
 	if len(due) == 0 {
 		return "", 0
 	}
-	i := 0
-	if b.lossesInRow > 0 {
-		i = random(min(len(due), 1<<min(b.lossesInRow, 6)))
-	}
+	i := random(min(len(due), 1<<min(b.lossesInRow, 6)))
 	name = due[i]
 	b.items = slices.Delete(b.items, i, i+1)
 	b.triedCount++
 	return name, 0
 }
 
-// timeUntil returns the time until a moment in milliseconds since 1970, at most an hour, so that it cannot overflow.
+// timeUntil returns the time until a later moment in milliseconds since 1970, at most an hour.
 func timeUntil(millis int64, now time.Time) time.Duration {
-	const longestWait = time.Hour
-	if millis < now.Add(longestWait).UnixMilli() {
-		return max(time.UnixMilli(millis).Sub(now), time.Microsecond)
-	}
-	return longestWait
+	return min(time.UnixMilli(millis).Sub(now), time.Hour)
 }
 
 // isOutdated reports whether to list again before the next item, given that the queue has changed since the last list.
@@ -95,7 +89,5 @@ func (b *itemBacklog) recordLoss() { b.lossesInRow++ }
 func (b *itemBacklog) excludeItem(name string) { b.excluded[name] = true }
 
 func (b *itemBacklog) recordLocked(name string) {
-	if b.firstLocked == "" || name < b.firstLocked {
-		b.firstLocked = name
-	}
+	b.firstLocked = min(name, cmp.Or(b.firstLocked, name))
 }

@@ -100,10 +100,10 @@ func (c *itemConsumer) processBacklog(ctx context.Context) error {
 			return nil
 		}
 		name, wait := c.backlog.next(time.Now(), rand.IntN)
-		if name == "" && changed {
-			return nil
-		}
 		if name == "" {
+			if changed {
+				return nil
+			}
 			return c.awaitChange(ctx, wait)
 		}
 		if ctx.Err() != nil {

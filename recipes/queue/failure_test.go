@@ -290,3 +290,51 @@ func TestTheRestOfABatchAfterAFailure(t *testing.T) {
 		tidy(t, s, c)
 	})
 }
+
+// An item is deleted by hand while a consumer handles it: its lock is deleted all the same.
+func TestItemDeletedByHandWhileItIsHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		put(t, q, "a")
+		put(t, q, "b")
+		var h handled
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			if string(item) == "a" {
+				require.NoError(t, s.Delete(path+"/queue-0000000000"))
+			}
+			return h.handle(ctx, item)
+		})
+		require.Equal(t, []string{"a", "b"}, h.wait(2))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// Without the permission to delete it the lock of an item stays while the session lasts, and the log has it. Of a lock
+// that is deleted it has nothing.
+func TestALockThatCannotBeDeletedIsLogged(t *testing.T) {
+	for _, permitted := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			var log recipetest.Log
+			c := newClient(t, s, framework.WithLogger(log.Logger()))
+			q := queue.New(c, path, queue.WithLockPath(lockPath))
+			put(t, q, "a")
+			ctx, cancel := context.WithCancel(background)
+			err := q.Consume(ctx, func(context.Context, []byte) error {
+				if !permitted {
+					perms := int32(framework.PermAll &^ framework.PermDelete)
+					require.NoError(t, s.SetACL(lockPath, zktest.ACL{Perms: perms, Scheme: "world", ID: "anyone"}))
+				}
+				cancel()
+				return errPoison
+			})
+			require.ErrorIs(t, err, context.Canceled)
+			time.Sleep(time.Second)
+			require.Equal(t, permitted, !s.Exists(lockPath+"/queue-0000000000"))
+			require.Equal(t, permitted, !strings.Contains(log.String(), "cannot delete the lock of an item"), log.String())
+		})
+	}
+}

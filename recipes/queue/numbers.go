@@ -46,7 +46,7 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 			return line.IgnoreError(err, framework.ErrNoNode)
 		}
 		missing := missingNumbers(names, node)
-		if missing > math.MaxInt32 {
+		if missing == math.MaxInt64 {
 			return fmt.Errorf("%w (of a queue, once its items are taken: they go with the node)", ErrSequenceExhausted)
 		}
 		if missing <= 0 {
@@ -72,7 +72,7 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 // useUpNumbers uses up n numbers: each created node takes one, whatever its name.
 func (d *itemDirectory) useUpNumbers(ctx context.Context, n int64) error {
 	to, path := d.client.TransactionOp(), zkpath.Join(d.path, zkpath.NewGUID())
-	ops := make([]framework.TransactionOp, 0, 2*n)
+	var ops []framework.TransactionOp
 	for range n {
 		ops = append(ops, to.Create().Uncompressed().ForPath(path, []byte{}), to.Delete().ForPath(path))
 	}

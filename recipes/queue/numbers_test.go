@@ -43,7 +43,7 @@ func TestAPutComesBehindRestoredItems(t *testing.T) {
 		}, 0},
 	}
 	for name, kind := range kinds {
-		for _, items := range [][2]int{{1, 2}, {14, 20}, {700, 1300}} {
+		for _, items := range [][2]int{{1, 2}, {14, 20}, {500, 501}, {1299, 1300}, {700, 1300}} {
 			t.Run(fmt.Sprint(name, items), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
@@ -71,6 +71,39 @@ func TestAPutComesBehindRestoredItems(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Behind an item with the largest number there is none for another.
+func TestTheNumbersAreUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		s.Delay(0, time.Second) // so that a Put that tries to use up 2^31 numbers fails soon
+		c := newClient(t, s)
+		require.NoError(t, s.Create(path, nil))
+		require.NoError(t, s.Create(path+"/queue-2147483647", nil))
+		ctx, cancel := context.WithTimeout(background, 10*time.Second)
+		defer cancel()
+		require.ErrorIs(t, queue.New(c, path).Put(ctx, nil), queue.ErrSequenceExhausted)
+	})
+}
+
+// The first put of a session reads the queue's node, and lists it only if there are items.
+func TestRequestsOfTheFirstPut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		for _, dir := range []string{path, markPath} {
+			require.NoError(t, s.Create(dir, nil))
+		}
+		for items, want := range []map[string]int{
+			{"exists": 1, "create2": 1, "multi": 1}, {"exists": 1, "getChildren2": 1, "create2": 1, "multi": 1},
+		} {
+			c := newClient(t, s)
+			synctest.Wait()
+			s.ResetCounts()
+			put(t, queue.New(c, path), "x")
+			recipetest.Counts(t, s, fmt.Sprint(items, " items"), want)
+		}
+	})
 }
 
 // Making the queue's node can be repeated: a lost reply to it says nothing about the item.

@@ -99,10 +99,10 @@ func escapeID(id string) string { return strings.NewReplacer("/", "_", "|", "_")
 func withoutNumber(name string) string {
 	const digits = 10
 	n := len(name) - digits
-	if n < len(itemPrefix) || strings.Trim(name[n:], "0123456789") != "" {
+	if n <= len(itemPrefix) || strings.Trim(name[n:], "0123456789") != "" {
 		return itemPrefix
 	}
-	if n > len(itemPrefix) && name[n-1] == '-' { // a number that has overflowed
+	if name[n-1] == '-' { // a number that has overflowed
 		n--
 	}
 	return name[:n]
@@ -129,15 +129,8 @@ func (o Order) sortNames(names []string) {
 // dueMillis returns the time when an item is due, in milliseconds since 1970, from between the last two pipes of its
 // name. It is 0, due immediately, if the name has none.
 func dueMillis(name string) int64 {
-	second := strings.LastIndexByte(name, '|')
-	if second < 0 {
-		return 0
-	}
-	first := strings.LastIndexByte(name[:second], '|')
-	if first < 0 {
-		return 0
-	}
-	millis, err := strconv.ParseInt(name[first+1:second], 16, 64)
+	head := name[:max(strings.LastIndexByte(name, '|'), 0)]
+	millis, err := strconv.ParseInt(head[strings.LastIndexByte(head, '|')+1:], 16, 64)
 	if err != nil {
 		return 0
 	}

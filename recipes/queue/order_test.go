@@ -92,6 +92,8 @@ func TestBacklog(t *testing.T) {
 	b.replaceItems([]string{"queue-3"}, nil)
 	name, _ = b.next(now, first)
 	require.Equal(t, "queue-3", name, "it was gone, and is another one")
+	b.replaceItems([]string{"queue-8", "queue-7", "queue-9"}, []string{"queue-9", "queue-8", "queue-7"})
+	require.Equal(t, "queue-7", b.firstLocked)
 
 	b = itemBacklog{order: ByPriority}
 	var names []string
@@ -130,10 +132,22 @@ func TestDecode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, append([]string{}, texts(items)...))
 	}
-	for _, data := range []string{"", "\x00\x01\x00", "\x00\x01\x00\x02\x02", head, head + "\x03", head + "\x01\x00",
-		head + "\x01\x00\x00\x00\x03ab\x02", head + "\x01\xff\xff\xff\xffab\x02", head + "\x01\x00\x00\x00\x02ab"} {
+	for data, why := range map[string]string{
+		"":                                  "0 bytes",
+		"\x00\x01\x00":                      "3 bytes",
+		"\x00\x01\x00\x02\x02":              "version 0x10002",
+		head:                                "no end",
+		head + "\x03":                       "opcode 0x3",
+		head + "\x01\x00":                   "no length",
+		head + "\x01\x00\x00\x00\x00":       "no end",
+		head + "\x01\x00\x00\x00\x03ab\x02": "no end",
+		head + "\x01\x00\x00\x00\x04ab\x02": "length 4 with 3 bytes left",
+		head + "\x01\xff\xff\xff\xffab\x02": "length -1 with 3 bytes left",
+		head + "\x01\x00\x00\x00\x02ab":     "no end",
+	} {
 		_, err := decodeItems([]byte(data))
 		require.ErrorIs(t, err, ErrUnreadable, "%q", data)
+		require.ErrorContains(t, err, why, "%q", data)
 	}
 }
 

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -370,10 +371,7 @@ func (l *itemLister) hasChanged() bool {
 // about a session timeout, since events can get lost.
 func (l *itemLister) awaitEvent(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
 	longestWait := line.SessionTimeoutInterval(l.dir.client)()
-	if d == 0 || d > longestWait {
-		d = longestWait
-	}
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(min(cmp.Or(d, longestWait), longestWait))
 	defer timer.Stop()
 	select {
 	case <-l.watch.C:

@@ -157,6 +157,86 @@ func TestID(t *testing.T) {
 	})
 }
 
+// Remove takes no item that a consumer handles.
+func TestRemoveSkipsTheItemThatAConsumerHandles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithOrder(queue.ByID), queue.WithLockPath(lockPath))
+		put(t, q, "handled", queue.ID("x"))
+		put(t, q, "removed", queue.ID("x"))
+		var h handled
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			time.Sleep(time.Minute)
+			return h.handle(ctx, item)
+		})
+		time.Sleep(time.Second)
+		removed, err := q.Remove(background, "x")
+		require.NoError(t, err)
+		require.Equal(t, 1, removed)
+		require.True(t, s.Exists(path+"/queue-|x|0000000000"))
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, []string{"handled"}, h.all())
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// A consumer that has lost a race for an item takes items out of order, but only until it has handled one.
+func TestTheOrderAfterALostRace(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		c := newClient(t, s)
+		q := queue.New(c, path, opts...)
+		put(t, q, "lost")
+		reading := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path + "/queue-", Action: zktest.Hold})
+		var h handled
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			if string(item) == "won" {
+				for _, next := range numbered(40) {
+					put(t, q, next)
+				}
+			}
+			return h.handle(ctx, item)
+		})
+		<-reading.Struck()
+		require.NoError(t, s.Delete(path+"/queue-0000000000"))
+		reading.Release()
+		synctest.Wait()
+		put(t, q, "won")
+		require.Equal(t, append([]string{"won"}, numbered(40)...), h.wait(41))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// A consumer does not try items that others have locked, and an empty queue costs it one list.
+func TestRequestsOfAConsumerThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		q := queue.New(newClient(t, s), path, queue.WithLockPath(lockPath))
+		other := queue.New(newClient(t, s), path, queue.WithLockPath(lockPath))
+		require.NoError(t, s.Create(path, nil))
+		var h handled
+		begin := func(q *queue.Queue) (stop func()) {
+			synctest.Wait()
+			s.ResetCounts()
+			return consuming(t, q, func(ctx context.Context, item []byte) error {
+				time.Sleep(time.Second)
+				return h.handle(ctx, item)
+			})
+		}
+		stop := begin(q)
+		recipetest.Counts(t, s, "an empty queue", map[string]int{"getChildren2": 1})
+		put(t, q, "a")
+		synctest.Wait()
+		stopOther := begin(other)
+		recipetest.Counts(t, s, "a locked item", map[string]int{"getChildren2": 2, "exists": 1})
+		require.Equal(t, []string{"a"}, h.wait(1))
+		stop()
+		stopOther()
+	})
+}
+
 // Consumers of one process and of several share the items: each is handled once, and nobody goes without.
 func TestConsumersShare(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
@@ -252,6 +332,7 @@ func TestArguments(t *testing.T) {
 		_, err := q.Remove(background, "x")
 		require.ErrorIs(t, err, framework.ErrBadArguments)
 		require.False(t, s.Exists("/queues"))
+		put(t, queue.New(c, path, queue.WithOrder(queue.FIFO), queue.WithBound(1)), "a")
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, q.Put(background, nil), framework.ErrClosed)
 		require.ErrorIs(t, q.Consume(background, func(context.Context, []byte) error { return nil }),
