@@ -214,16 +214,10 @@ func (a *Assignment) runMember(ctx context.Context, f Func) error {
 }
 
 func (a *Assignment) checkReady(ctx context.Context) error {
-	if a == nil {
-		return framework.ErrNoClient
-	}
 	return line.CheckCall(ctx, a.client, a.err)
 }
 
 func (a *Assignment) wrapError(verb string, err error) error {
-	if a == nil {
-		return line.WrapError("assignment", "", verb, err)
-	}
 	return line.WrapError("assignment", a.path, verb, err)
 }
 

@@ -570,7 +570,6 @@ func TestArguments(t *testing.T) {
 			is error
 		}{
 			{assignment.New(nil, path, nil), framework.ErrNoClient},
-			{nil, framework.ErrNoClient},
 			{&assignment.Assignment{}, framework.ErrNoClient},
 			{assignment.New(c, "shards", nil), framework.ErrInvalidPath},
 			{assignment.New(c, "/", nil), framework.ErrInvalidPath},

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/cache"
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/recipes/internal/line"
@@ -47,7 +46,7 @@ type cacheEntry[T any] struct {
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath.
 func (d *Discovery[T]) Cache(service string) (*Cache[T], error) {
-	path, err := d.servicePath(service)
+	path, err := childPath(d.basePath, service)
 	var nodes *cache.PathChildren
 	if err == nil {
 		nodes, err = cache.NewPathChildren(d.client, path)
@@ -63,9 +62,6 @@ func (d *Discovery[T]) Cache(service string) (*Cache[T], error) {
 
 // Close ends the cache. Closing again does nothing. The error is always nil.
 func (c *Cache[T]) Close() error {
-	if c == nil || c.nodes == nil {
-		return nil
-	}
 	c.cancel()
 	c.goroutines.Wait()
 	return c.nodes.Close()
@@ -74,9 +70,6 @@ func (c *Cache[T]) Close() error {
 // WaitSynced waits until the cache is in sync, also after a reconnect. Errors: ctx's; framework.ErrNoAuth if the
 // client may not list the instances; framework.ErrClosed; cache.ErrClosed after Close. Corresponds to startImmediate.
 func (c *Cache[T]) WaitSynced(ctx context.Context) error {
-	if c == nil || c.nodes == nil {
-		return wrapError("", "wait synced", framework.ErrNoClient)
-	}
 	if err := line.CheckCall(ctx, c.discovery.client, nil); err != nil {
 		return wrapError(c.path, "wait synced", err)
 	}
@@ -108,9 +101,6 @@ func instancesOf[T any](entries []cacheEntry[T]) (all []Instance[T]) {
 // server's error.
 func (c *Cache[T]) Failures() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		if c == nil || c.nodes == nil {
-			return
-		}
 		for path, err := range c.nodes.Failures() {
 			if !yield(path, err) {
 				return
@@ -130,10 +120,6 @@ func (c *Cache[T]) Failures() iter.Seq2[string, error] {
 // cache.ErrClosed after Close. Corresponds to ServiceCacheListener.cacheChanged.
 func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return func(yield func([]Instance[T], error) bool) {
-		if c == nil || c.nodes == nil {
-			yield(nil, wrapError("", "follow", framework.ErrNoClient))
-			return
-		}
 		if err := line.CheckCall(ctx, c.discovery.client, nil); err != nil {
 			yield(nil, wrapError(c.path, "follow", err))
 			return
@@ -247,9 +233,6 @@ func (c *Cache[T]) replaceEntries(ticket int, entries []cacheEntry[T]) (corrupt 
 
 // loadedEntries returns the entries, and whether any were loaded yet.
 func (c *Cache[T]) loadedEntries() (entries []cacheEntry[T], loaded bool) {
-	if c == nil {
-		return nil, false
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.entries, c.loaded

@@ -60,17 +60,7 @@ func wrapError(path, verb string, err error) error {
 
 // checkReady returns an error if no method can be called.
 func (d *Discovery[T]) checkReady(ctx context.Context) error {
-	if d == nil {
-		return framework.ErrNoClient
-	}
 	return line.CheckCall(ctx, d.client, nil)
-}
-
-func (d *Discovery[T]) servicePath(service string) (string, error) {
-	if d == nil || d.client == nil {
-		return "", framework.ErrNoClient
-	}
-	return childPath(d.basePath, service)
 }
 
 // childPath returns the path of a child whose name the caller has given.
@@ -106,9 +96,6 @@ func (d *Discovery[T]) Register(ctx context.Context, instance Instance[T]) (*Reg
 
 // pathForErrors returns the path for the text of errors.
 func (d *Discovery[T]) pathForErrors(service string) string {
-	if d == nil {
-		return ""
-	}
 	return d.basePath + "/" + plain.Text(service)
 }
 
@@ -182,7 +169,7 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 	if err := d.checkReady(ctx); err != nil {
 		return nil, err
 	}
-	path, err := d.servicePath(service)
+	path, err := childPath(d.basePath, service)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +221,7 @@ func (d *Discovery[T]) readInstance(ctx context.Context, service, id string) (i 
 	if err := d.checkReady(ctx); err != nil {
 		return i, err
 	}
-	path, err := d.servicePath(service)
+	path, err := childPath(d.basePath, service)
 	if err == nil {
 		path, err = childPath(path, id)
 	}

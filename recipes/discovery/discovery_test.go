@@ -380,28 +380,6 @@ func TestClientClosedAndBadArguments(t *testing.T) {
 			_, err = d.Instance(background, "web", bad)
 			require.ErrorIs(t, err, framework.ErrInvalidPath, bad)
 		}
-		for _, none := range []*discovery.Discovery[string]{nil, {}} {
-			_, err := none.Register(background, web("a", ""))
-			require.ErrorIs(t, err, framework.ErrNoClient)
-			_, err = none.Cache("web")
-			require.ErrorIs(t, err, framework.ErrNoClient)
-			_, err = none.Names(background)
-			require.ErrorIs(t, err, framework.ErrNoClient)
-		}
-		for _, none := range []*cacheOf{nil, {}} {
-			require.ErrorIs(t, none.WaitSynced(background), framework.ErrNoClient)
-			for _, err := range none.Follow(background) {
-				require.ErrorIs(t, err, framework.ErrNoClient)
-			}
-			assert.Empty(t, none.Instances())
-			require.NoError(t, none.Close())
-			_, err := discovery.NewProvider(none)
-			require.ErrorIs(t, err, framework.ErrNoClient)
-		}
-		var none registration
-		require.ErrorIs(t, none.Unregister(background), framework.ErrNoClient)
-		require.ErrorIs(t, none.Update(background, web("a", "")), framework.ErrNoClient)
-
 		inTeam, err := discovery.New[json.RawMessage](c.UsingNamespace("team"), "/")
 		require.NoError(t, err)
 		r, err := inTeam.Register(background, discovery.Instance[json.RawMessage]{Name: "web", ID: "a"})

@@ -113,13 +113,10 @@ type instanceErrors struct {
 
 // NewProvider makes a provider of the instances in c.
 //
-// Errors: framework.ErrInvalidOption, framework.ErrNoClient if c was not made by [Discovery.Cache].
+// Errors: framework.ErrInvalidOption.
 func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], error) {
 	p := &Provider[T]{cache: c, providing: providing{errorLimit: 2, downTime: 30 * time.Second},
 		errorCounts: map[instanceKey]instanceErrors{}}
-	if c == nil || c.nodes == nil {
-		return nil, wrapError("", "new provider", framework.ErrNoClient)
-	}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, wrapError(c.path, "new provider",
@@ -145,7 +142,7 @@ func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], erro
 func (p *Provider[T]) Instance() (Instance[T], error) {
 	usable, why := p.usableInstances()
 	if len(usable) == 0 {
-		return Instance[T]{}, wrapError(p.cachePath(), "instance", fmt.Errorf("%w: %s", ErrNoInstance, why))
+		return Instance[T]{}, wrapError(p.cache.path, "instance", fmt.Errorf("%w: %s", ErrNoInstance, why))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,9 +181,6 @@ func (p *Provider[T]) Instances() []Instance[T] {
 // NoteError records that the instance could not be used. After as many errors as [WithDownAfter] sets, the instance is
 // down: it is not chosen until the time set there has passed since the first of them, or until it has registered again.
 func (p *Provider[T]) NoteError(i Instance[T]) {
-	if p == nil || p.errorCounts == nil {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -205,9 +199,6 @@ func (p *Provider[T]) NoteError(i Instance[T]) {
 
 // usableInstances returns the usable instances, by name, and the reason why there are none.
 func (p *Provider[T]) usableInstances() (usable []cacheEntry[T], why string) {
-	if p == nil || p.cache == nil {
-		return nil, "the provider was not made by NewProvider"
-	}
 	entries, loaded := p.cache.loadedEntries()
 	disabled, refused, down := 0, 0, 0
 	for _, e := range entries {
@@ -235,11 +226,4 @@ func (p *Provider[T]) isDown(i Instance[T]) bool {
 	defer p.mu.Unlock()
 	f := p.errorCounts[keyOfInstance(i)]
 	return f.count >= p.errorLimit && time.Since(f.firstTime) < p.downTime
-}
-
-func (p *Provider[T]) cachePath() string {
-	if p == nil || p.cache == nil {
-		return ""
-	}
-	return p.cache.path
 }

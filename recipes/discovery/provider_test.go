@@ -166,11 +166,5 @@ func TestProviderArguments(t *testing.T) {
 			_, err := discovery.NewProvider(seen, opt, discovery.WithFilter(func(instance) bool { return true }))
 			require.ErrorIs(t, err, framework.ErrInvalidOption)
 		}
-		for _, none := range []*discovery.Provider[string]{nil, {}} {
-			_, err := none.Instance()
-			require.ErrorIs(t, err, discovery.ErrNoInstance)
-			assert.Empty(t, none.Instances())
-			none.NoteError(web("a", ""))
-		}
 	})
 }

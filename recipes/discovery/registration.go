@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -40,9 +39,6 @@ func (r *Registration[T]) Follow(ctx context.Context) iter.Seq2[node.Status, err
 //
 // Corresponds to updateService.
 func (r *Registration[T]) Update(ctx context.Context, instance Instance[T]) error {
-	if r == nil || r.keeper == nil {
-		return wrapError("", "update", framework.ErrNoClient)
-	}
 	return wrapError(r.discovery.pathForErrors(r.registered.Name), "update", r.updateInstance(ctx, instance))
 }
 
@@ -73,8 +69,5 @@ func (r *Registration[T]) updateInstance(ctx context.Context, instance Instance[
 //
 // Corresponds to unregisterService.
 func (r *Registration[T]) Unregister(ctx context.Context) error {
-	if r == nil || r.keeper == nil {
-		return wrapError("", "unregister", framework.ErrNoClient)
-	}
 	return wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", r.keeper.Close(ctx))
 }

@@ -235,8 +235,6 @@ func (c *Claim) release(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return framework.ErrNilContext
-	case c.hold == nil:
-		return framework.ErrNoClient
 	case c.released.Swap(true):
 		return ErrReleased
 	}

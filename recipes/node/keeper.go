@@ -132,11 +132,8 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 // framework.ErrNotEmpty), after which an ephemeral node stays until its session ends; framework.ErrClosed if the
 // client was closed before: then the ephemeral nodes go with its session.
 func (k *Keeper) Close(ctx context.Context) error {
-	switch {
-	case ctx == nil:
+	if ctx == nil {
 		return k.wrapError("close", framework.ErrNilContext)
-	case k == nil || k.done == nil:
-		return k.wrapError("close", framework.ErrNoClient)
 	}
 	k.inbox.Put(closeRequested)
 	select {
@@ -151,16 +148,10 @@ func (k *Keeper) Close(ctx context.Context) error {
 func (k *Keeper) Done() <-chan struct{} { return k.done }
 
 func (k *Keeper) checkReady(ctx context.Context) error {
-	if k == nil || k.done == nil {
-		return framework.ErrNoClient
-	}
 	return line.CheckCall(ctx, k.client, nil)
 }
 
 func (k *Keeper) wrapError(verb string, err error) error {
-	if k == nil {
-		return line.WrapError("node", "", verb, err)
-	}
 	return line.WrapError("node", k.path, verb, err)
 }
 

@@ -598,17 +598,6 @@ func TestBadArguments(t *testing.T) {
 		_, err = node.TryClaim(background, c, path, nil, node.WithLossPolicy(9))
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 
-		for _, k := range []*node.Keeper{nil, {}} {
-			require.ErrorIs(t, k.SetData(background, nil), framework.ErrNoClient)
-			require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoClient)
-			require.ErrorIs(t, k.Close(background), framework.ErrNoClient)
-			for _, err := range k.Follow(background) {
-				require.ErrorIs(t, err, framework.ErrNoClient)
-			}
-		}
-		var claim node.Claim
-		assert.False(t, claim.Valid())
-		require.ErrorIs(t, claim.Release(background), framework.ErrNoClient)
 		made := keep(t, c, "")
 		var none context.Context
 		require.ErrorIs(t, made.SetData(none, nil), framework.ErrNilContext)

@@ -127,9 +127,6 @@ func WithKeep(n int) Option {
 func (j *Jobs) Do(
 	ctx context.Context, name string, slot Slot, f func(ctx context.Context, run Run) error,
 ) (Outcome, error) {
-	if j == nil {
-		return Unknown, line.WrapError("once", "", "do", framework.ErrNoClient)
-	}
 	outcome, err := j.runJob(ctx, name, slot, f)
 	return outcome, line.WrapError("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
 }

@@ -424,7 +424,6 @@ func TestArguments(t *testing.T) {
 			f    func(context.Context, once.Run) error
 			want error
 		}{
-			{nil, "a", once.Named("b"), l.run, framework.ErrNoClient},
 			{&once.Jobs{}, "a", once.Named("b"), l.run, framework.ErrNoClient},
 			{once.New(nil, path), "a", once.Named("b"), l.run, framework.ErrNoClient},
 			{once.New(c, "cron"), "a", once.Named("b"), l.run, framework.ErrInvalidPath},
