@@ -201,15 +201,13 @@ func (e *engine) handleSessionEnd() {
 	e.session, e.view, e.watching = nil, nil, e.newStrategy()
 	e.reads.reset()
 	e.publishing.publishAt = time.Time{} // subscribers wait for the connections of the next session now
-	e.sync.setSynced(false)
 	e.awaitSession()
 }
 
 // compareTree makes the cache read every node, or compare it if it was read before, and read all nodes found below: at first the
 // root alone.
 func (e *engine) compareTree() {
-	e.sync.setSynced(false)
-	e.sync.setSession(e.session)
+	e.sync.beginSync(e.session)
 	e.store.walkNodes(func(n *treeNode) { e.applyInput(n, gapFound) })
 }
 
@@ -232,7 +230,7 @@ func (e *engine) updateSync() {
 	}
 	if e.isTreeLoaded() && len(e.store.draft.nodes) == 0 && !e.sync.wasSynced() {
 		e.store.setInitialized()
-		e.sync.setSynced(true)
+		e.sync.setSynced()
 	}
 }
 

@@ -72,7 +72,7 @@ func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	e.retries.failureLog = failureLogLimit{since: time.Now(), lines: 2 * failureLogMost} // without logging
 	e.watching, e.store.onRemove = e.newStrategy(), e.forgetNode
 	if w, ok := e.watching.(*persistentStrategy); ok {
-		w.armed = true
+		w.watch = &framework.Watch{}
 	}
 	top := e.store.top
 	e.store.putNode(top, nil, framework.Stat{Czxid: 1, Ctime: 1, Mzxid: 1, Mtime: 1, Pzxid: 1})
@@ -431,7 +431,7 @@ func persistentSteps() []step {
 		return func(s *scene) { way(s).handleEvent(framework.Event{Type: ev, Path: s.store.pathOf(s.n) + below}) }
 	}
 	live := func(s *scene) { s.exists(10, "kid") }
-	early := func(s *scene) { s.exists(10, ""); way(s).armed = false }
+	early := func(s *scene) { s.exists(10, ""); way(s).watch = nil }
 	changed, more := statOf(10, 0), statOf(10, 2)
 	changed.Mzxid, more.Mzxid, more.Pzxid = 9, 9, 9
 	return []step{
@@ -522,7 +522,7 @@ func oneShotSteps() []step {
 		{name: "forget watches", do: func(s *scene) { s.watching.forgetWatches(s.n) }},
 		{name: "caught up after a reconnect (root)", root: true, set: func(s *scene) { way(s).missedPending = true },
 			do: func(s *scene) { way(s).handleRootRead(&framework.ReadResult{}, false) }},
-		{name: "reconnected (root)", root: true, set: func(s *scene) { s.engine.sync.setSynced(true) }, do: func(s *scene) { way(s).handleReconnect() }},
+		{name: "reconnected (root)", root: true, set: func(s *scene) { s.engine.sync.setSynced() }, do: func(s *scene) { way(s).handleReconnect() }},
 	}
 }
 func dataInFlight(s nodeState) bool { return s.data.isSent() }

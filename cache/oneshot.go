@@ -58,8 +58,7 @@ func (w *oneShotStrategy) removeForgotten() {
 
 // handleReconnect begins step 1, also if an earlier gap's step 3 is still to come, or its changes are withheld.
 func (w *oneShotStrategy) handleReconnect() {
-	w.engine.sync.setSynced(false)
-	w.engine.sync.setSession(w.engine.session)
+	w.engine.sync.beginSync(w.engine.session)
 	w.missedPending = true
 	w.engine.applyInput(w.engine.store.top, nodeAwaited)
 	w.engine.applyInput(w.engine.store.top, dataWanted)

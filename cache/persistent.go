@@ -23,15 +23,14 @@ type persistentStrategy struct {
 	engine  *engine
 	pending pendingEvents
 
-	watch          *framework.Watch
-	armed          bool         // the server has confirmed the watch
-	compareWhenSet bool         // the watch was not set at the first try: compare when it is set
-	losses         int          // connections lost in a row while setting the watch
-	zxid           int64        // of the last reply: all changes until then are reported, or found by queued reads; 0 if unknown
-	gapOpen        bool         // events may have been missed, and the reply to requestZxid has not come
-	zxidRequests   int          // how often requestZxid was called
-	retryAt        time.Time    // when to set the watch, or to request the zxid, again
-	suspect        *nodeVersion // the root's identity when the server reported a change of the root
+	watch          *framework.Watch // nil until the server has confirmed it
+	compareWhenSet bool             // the watch was not set at the first try: compare when it is set
+	losses         int              // connections lost in a row while setting the watch
+	zxid           int64            // of the last reply: all changes until then are reported, or found by queued reads; 0 if unknown
+	gapOpen        bool             // events may have been missed, and the reply to requestZxid has not come
+	zxidRequests   int              // how often requestZxid was called
+	retryAt        time.Time        // when to set the watch, or to request the zxid, again
+	suspect        *nodeVersion     // the root's identity when the server reported a change of the root
 }
 
 // pendingEvents counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a limit,
@@ -52,7 +51,7 @@ func (w *persistentStrategy) forgetWatches(*treeNode) {}
 func (w *persistentStrategy) removeForgotten()        {}
 func (w *persistentStrategy) handleReconnect()        {} // the watch reports it, as EventReset
 func (w *persistentStrategy) isGapOpen() bool         { return w.gapOpen }
-func (w *persistentStrategy) allReported() bool       { return w.armed && !w.gapOpen }
+func (w *persistentStrategy) allReported() bool       { return w.watch != nil && !w.gapOpen }
 func (w *persistentStrategy) nextTimer() time.Time    { return w.retryAt }
 
 func (w *persistentStrategy) handleReply(o nodeRead, _ sentRead, r *framework.ReadResult) {
@@ -62,7 +61,7 @@ func (w *persistentStrategy) handleReply(o nodeRead, _ sentRead, r *framework.Re
 func (w *persistentStrategy) handleTimer(now time.Time) {
 	switch {
 	case !clearIfDue(&w.retryAt, now):
-	case !w.armed:
+	case w.watch == nil:
 		w.startWatching()
 	case w.gapOpen:
 		w.requestZxid()
@@ -84,7 +83,7 @@ func (w *persistentStrategy) handleWatch(watch *framework.Watch, connections uin
 	lost := errors.Is(err, framework.ErrConnectionLoss)
 	switch {
 	case err == nil:
-		w.watch, w.armed = watch, true
+		w.watch = watch
 		if w.compareWhenSet || connections != w.engine.session.Connections() {
 			w.compareAfterGap()
 		}
@@ -243,8 +242,7 @@ func (w *persistentStrategy) listChildren(n *treeNode, stat *framework.Stat, sam
 }
 
 func (w *persistentStrategy) handleGap() {
-	w.engine.sync.setSynced(false)
-	w.engine.sync.setSession(w.engine.session)
+	w.engine.sync.beginSync(w.engine.session)
 	w.suspect, w.engine.publishing.withheldSince = nil, time.Time{}
 	if w.zxid == 0 {
 		w.compareAfterGap()

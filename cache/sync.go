@@ -22,11 +22,12 @@ type syncState struct {
 	connections uint64
 }
 
-// setSession sets the session, and its present number of connections. at.Synced must be false until a later read has its reply.
-func (s *syncState) setSession(session *framework.Session) {
+// beginSync records that the cache is not in sync, until setSynced is called after a later read has its reply. It is
+// then about this session, and its present number of connections.
+func (s *syncState) beginSync(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session, s.connections = session, session.Connections()
+	s.session, s.connections, s.at.Synced = session, session.Connections(), false
 	s.changed.Fire()
 }
 
@@ -43,20 +44,18 @@ func (s *syncState) progress() Progress {
 	return at
 }
 
-// wasSynced reports whether the cache is in sync for the session and connection of setSession.
+// wasSynced reports whether the cache is in sync for the session and connection of beginSync.
 func (s *syncState) wasSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at.Synced
 }
 
-func (s *syncState) setSynced(synced bool) {
+func (s *syncState) setSynced() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.Synced != synced {
-		s.at.Synced = synced
-		s.changed.Fire()
-	}
+	s.at.Synced = true
+	s.changed.Fire()
 }
 
 func (s *syncState) setProgress(known, awaited int, root readFailure) {
