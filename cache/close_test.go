@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/cache"
@@ -69,6 +70,29 @@ func TestCloseWhileTheWatchWaits(t *testing.T) {
 			read.Remove()
 		}
 	})
+}
+
+// Replies that come after Close have set watches, too.
+func TestCloseBeforeTheReplies(t *testing.T) {
+	for op, opts := range map[zktest.Op][]cache.TreeOption{
+		zktest.OpAddWatch: nil, zktest.OpGetData: watching["one-shot"],
+	} {
+		t.Run(string(op), func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				create(t, srv, "/r/a")
+				hold := srv.Inject(zktest.Fault{Op: op, PathPrefix: "/r", Action: zktest.HoldReply})
+				tree, err := cache.NewTree(c, "/r", opts...)
+				require.NoError(t, err)
+				<-hold.Struck()
+				synctest.Wait()
+				require.NotEmpty(t, srv.Watches())
+				require.NoError(t, tree.Close())
+				hold.Release()
+				settle()
+				assert.Empty(t, srv.Watches())
+			})
+		})
+	}
 }
 
 // closeIt closes a cache that is busy until free is closed.

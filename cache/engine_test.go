@@ -304,6 +304,70 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 	}
 }
 
+// A leaf gets a child while the reply that shows it as a leaf waits for the cache's goroutine. The watches of the leaves are
+// set as of a transaction before that reply, also if later reads are sent meanwhile:
+//
+//  1. The server replies to the reads of five new nodes. One of them gets a child.
+//  2. The cache handles an event, and sends another read; the client has seen a later zxid.
+//  3. The cache handles the replies, and sets the watches of the leaves.
+func TestAChildOfALeafWhoseReplyIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		c, events := overheard(t, srv, WithOneShotWatches())
+		list := srv.Inject(zktest.Fault{Op: zktest.OpGetChildren2, PathPrefix: "/r", Action: zktest.Hold})
+		hold := srv.Inject(zktest.Fault{Op: zktest.OpGetData, PathPrefix: "/r/", Action: zktest.HoldReply})
+		for i := range 5 {
+			require.NoError(t, srv.Create(fmt.Sprint("/r/", i), nil))
+		}
+		list.Release()
+		<-hold.Struck()
+		synctest.Wait()
+		late := make(chan struct{})
+		c.engine.postCall(func() {
+			<-late
+			c.engine.applyInput(c.engine.store.top, dataWanted) // as by an event
+		})
+		synctest.Wait()
+		hold.Release()
+		require.NoError(t, srv.Create("/r/3/child", nil))
+		_, err := c.engine.cfg.client.CheckExists().ForPath(t.Context(), "/r/3/child")
+		require.NoError(t, err)
+		synctest.Wait()
+		close(late)
+		time.Sleep(3 * time.Second)
+		assert.Contains(t, events(), "Created /r/3/child")
+	})
+}
+
+// A reply that has set watches waits for the cache's goroutine when the cache is closed.
+func TestCloseWhileAReplyWaits(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2, zktest.OpSetWatches} {
+		t.Run(string(op), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := serverWith(t, "/r")
+				for i := range 5 {
+					require.NoError(t, srv.Create(fmt.Sprint("/r/", i), nil))
+				}
+				first, _ := overheard(t, srv)
+				require.NoError(t, first.Close())
+				hold := srv.Inject(zktest.Fault{Op: op, PathPrefix: "/r", Action: zktest.HoldReply})
+				c, err := New(first.engine.cfg.client, "/r", WithOneShotWatches())
+				require.NoError(t, err)
+				<-hold.Struck()
+				free := make(chan struct{})
+				c.engine.postCall(func() { <-free })
+				synctest.Wait()
+				hold.Release()
+				synctest.Wait()
+				time.AfterFunc(time.Second, func() { close(free) })
+				require.NoError(t, c.Close())
+				synctest.Wait()
+				assert.Empty(t, srv.Watches())
+			})
+		})
+	}
+}
+
 // When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in
 // it, and not for all that ever did.
 func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {

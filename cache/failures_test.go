@@ -160,6 +160,18 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
+func TestDataThatJustFit(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		require.NoError(t, srv.Create("/r", make([]byte, 400)))
+		require.NoError(t, srv.Create("/r/a", make([]byte, 600)))
+		tree := open(t, c, "/r", cache.WithDataLimit(1000))
+		assert.Empty(t, keys(tree.Failures()))
+		require.NoError(t, srv.Set("/r/a", make([]byte, 601)))
+		settle()
+		assert.Equal(t, []string{"/r/a"}, keys(tree.Failures()))
+	})
+}
+
 // Nodes that cannot be decoded, and change again and again, do not fill the log. The cache still knows each.
 func TestNodesThatCannotBeDecodedDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -189,5 +201,32 @@ func TestNodesThatCannotBeDecodedDoNotFillTheLog(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, srv.Set("/r/flaps", []byte("not packed")))
 		assert.Equal(t, 17, lines())
+	})
+}
+
+// Each retry comes later, up to a minute, and every node that is still unreadable is retried. When all can be read again, the
+// next failure is retried after a second.
+func TestRetriesBeginAnewWhenEverythingIsReadable(t *testing.T) {
+	bothWays(t, zktest.Config{Profile: zktest.V37}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/a", "/r/b", "/r/c", "/r/d")
+		unreadable := []string{"/r/a", "/r/b", "/r/c"}
+		revoke(t, srv, unreadable...)
+		tree := open(t, c, "/r", opts...)
+		assert.Equal(t, unreadable, keys(tree.Failures()))
+		time.Sleep(10 * time.Minute)
+		for len(unreadable) > 0 {
+			grant(t, srv, unreadable[0])
+			unreadable = unreadable[1:]
+			time.Sleep(61 * time.Second)
+			assert.ElementsMatch(t, unreadable, keys(tree.Failures()))
+		}
+		createUnreadable(t, c, "/r/e")
+		settle()
+		require.Equal(t, []string{"/r/e"}, keys(tree.Failures()))
+		grant(t, srv, "/r/e")
+		time.Sleep(3 * time.Second)
+		assert.Empty(t, keys(tree.Failures()))
 	})
 }

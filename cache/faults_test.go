@@ -141,6 +141,45 @@ func TestSilentRefusals(t *testing.T) {
 	}
 }
 
+// A MultiRead whose reply may be why the connection is lost is sent again in halves. Only after several losses the nodes are
+// read one by one.
+func TestAMultiReadThatIsLostIsHalved(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		grow(t, srv, "/r", 150)
+		tree := open(t, c, "/r")
+		lost := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/", Action: zktest.CutBefore})
+		expire(t, srv, c)
+		<-lost.Struck()
+		srv.ResetCounts()
+		settle()
+		same(t, srv, tree)
+		assert.Greater(t, srv.Counts()["multiRead"], 2, "the halves, and the comparison after the reconnect: %v",
+			requests(srv))
+	})
+}
+
+// A MultiRead whose reply is larger than the client accepts is sent again in halves. A node that is too large alone cannot be
+// read.
+func TestAReplyThatIsTooLarge(t *testing.T) {
+	bubble(t, zktest.Config{Pace: time.Millisecond}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		for i := range 12 {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), make([]byte, 200<<10)))
+		}
+		require.NoError(t, srv.Create("/r/large", make([]byte, 2<<20)))
+		c := dial(t, srv, framework.WithMaxReply(1<<20))
+		tree := started(cache.New(c, "/r"))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, tree.WaitSynced(ctx))
+		assert.Equal(t, 13, tree.Len())
+		for path, err := range tree.Failures() {
+			assert.Equal(t, "/r/large", path)
+			assert.ErrorIs(t, err, framework.ErrReplyTooLarge)
+		}
+		assert.Len(t, keys(tree.Failures()), 1)
+	})
+}
+
 func TestARootThatCannotBeCreated(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r")

@@ -67,6 +67,24 @@ func TestLeavesOfAServerThatRefusesToSetWatches(t *testing.T) {
 		func(t *testing.T, srv *zktest.Server, _ *framework.Client) { create(t, srv, "/r/1/child") })
 }
 
+func TestARefusedSetWatchesIsNotRepeated(t *testing.T) {
+	bubble(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		refusal := srv.Inject(zktest.Fault{
+			Op: zktest.OpSetWatches, Action: zktest.ReplyError, Err: zktest.ErrBadArguments, Times: -1,
+		})
+		create(t, srv, "/r")
+		tree := open(t, c, "/r")
+		for _, dir := range []string{"/r/a", "/r/b"} {
+			for i := range 10 {
+				create(t, srv, fmt.Sprintf("%s/%d", dir, i))
+			}
+			settle()
+			same(t, srv, tree)
+		}
+		assert.Equal(t, 1, refusal.Hits())
+	})
+}
+
 func TestLeavesWhenTheConnectionIsLost(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		t.Run(fmt.Sprint(action), func(t *testing.T) {

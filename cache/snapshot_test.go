@@ -143,6 +143,8 @@ func TestSnapshotsThatDoNotFit(t *testing.T) {
 			assert.ErrorIs(t, err, cache.ErrSnapshot, name)
 			assert.ErrorIs(t, err, framework.ErrInvalidOption, name)
 		}
+		data := size(open(t, c, "/r"))
+		same(t, srv, open(t, c, "/r", cache.WithDataLimit(data), cache.WithSnapshot(s)))
 		_, err := cache.New(c, "/other", cache.WithSnapshot(s))
 		assert.ErrorIs(t, err, cache.ErrSnapshot)
 		same(t, srv, open(t, c, "/r", cache.WithSnapshot(nil)))
@@ -154,13 +156,29 @@ func TestSnapshotsThatDoNotFit(t *testing.T) {
 	})
 }
 
+// A snapshot of decoded data, or of none, is for a cache with the same option.
+func TestSnapshotsOfOtherData(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		require.NoError(t, srv.Create("/r", zip(t, "text")))
+		for _, form := range []cache.Option{cache.WithCompressedData(), cache.WithoutData()} {
+			s := written(t, open(t, c, "/r", form).Snapshot())
+			tree := open(t, c, "/r", form, cache.WithSnapshot(s))
+			assert.Equal(t, 1, tree.Len())
+			_, err := cache.New(c, "/r", cache.WithSnapshot(s))
+			assert.ErrorIs(t, err, cache.ErrSnapshot)
+		}
+	})
+}
+
 func TestSnapshotOfNothing(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		s := written(t, open(t, c, "/r").Snapshot())
 		assert.Zero(t, s.Len())
+		b := bytesOf(t, s)
+		assert.Equal(t, "curator cache snapshot 1\n\x00\x02/r\x04", string(b[:len(b)-8]), "other releases read it, too")
 		create(t, srv, "/r/a")
 		same(t, srv, open(t, c, "/r", cache.WithSnapshot(s)))
-		assert.Zero(t, (&cache.Cache{}).Snapshot().Len())
+		assert.Zero(t, written(t, (&cache.Cache{}).Snapshot()).Len())
 	})
 }
 

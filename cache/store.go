@@ -168,12 +168,8 @@ func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	s.setData(n, data)
 	n.setStat(stat)
 	if recording {
-		ev := Event{Type: Created, Old: old, New: s.publicNode(n)}
-		ev.Path = ev.New.Path
-		if old != nil {
-			ev.Type = Changed
-		}
-		s.recordEvent(ev)
+		now := s.publicNode(n)
+		s.recordEvent(Event{Type: Changed, Path: now.Path, Old: old, New: now}) // or Created: toEvents decides
 	}
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -79,9 +80,17 @@ func TestDataLimitByDefault(t *testing.T) {
 	asItIs := func(_ string, data []byte) ([]byte, error) { return data, nil }
 	assert.Equal(t, 256<<20, limit(WithDecoder(asItIs)))
 	assert.Equal(t, 10, limit(WithDataLimit(10), WithCompressedData()))
+	assert.Equal(t, 1, limit(WithDataLimit(1)))
 	assert.Equal(t, math.MaxInt, limit())
 	_, err = configure(client, "/r", config{}, []Option{WithDataLimit(0)})
 	assert.ErrorIs(t, err, framework.ErrInvalidOption)
+}
+
+// Containers and TTL nodes have an owner, too, where the server shows it. They have children.
+func TestEphemeralNodesByTheirOwner(t *testing.T) {
+	for owner, want := range map[int64]bool{0: false, 0x1dc6acfac050000: true, math.MinInt64: false, -1 << 56: false} {
+		assert.Equal(t, want, isEphemeral(&framework.Stat{EphemeralOwner: owner}), "%#x", owner)
+	}
 }
 
 // A node that is set again and again takes as much memory for a subscriber that does not read as there is
@@ -145,4 +154,93 @@ func TestAFailureThatIsKeptBackIsReportedOnce(t *testing.T) {
 		got = append(got, ev.Type)
 	}
 	assert.Equal(t, []EventType{Failed}, got)
+}
+
+// storeOf returns a store of /r with these children, in version 1 and published.
+func storeOf(names ...string) *nodeStore {
+	s := newStore("/r", false)
+	s.onRemove = func(*treeNode) {}
+	s.putNode(s.top, nil, framework.Stat{Czxid: 1, Mzxid: 1})
+	for _, name := range names {
+		s.putNode(s.insertNode(s.top, name), nil, framework.Stat{Czxid: 1, Mzxid: 1})
+	}
+	s.publishDraft()
+	return s
+}
+
+// While changes are withheld readers see the tree before them: by path, as a list, and as a number.
+func TestReadersWhileChangesAreWithheld(t *testing.T) {
+	s := storeOf("a", "b", "c")
+	s.setLoose(false)
+	look := func() (nodes []string) {
+		for name, n := range s.childNodes("/r") {
+			nodes = append(nodes, fmt.Sprint(name, n.Stat.Mzxid))
+		}
+		return nodes
+	}
+	assert.Equal(t, []string{"a1", "b1", "c1"}, look())
+	s.removeNode(s.findNode("/r/a"))
+	s.putNode(s.findNode("/r/b"), nil, framework.Stat{Czxid: 1, Mzxid: 2})
+	s.putNode(s.insertNode(s.top, "d"), nil, framework.Stat{Czxid: 3, Mzxid: 3})
+	s.putNode(s.insertNode(s.findNode("/r/d"), "child"), nil, framework.Stat{Czxid: 4, Mzxid: 4})
+	assert.Equal(t, []string{"a1", "b1", "c1"}, look())
+	assert.Equal(t, 4, s.len())
+	s.publishDraft()
+	assert.Equal(t, []string{"b2", "c1", "d3"}, look())
+	assert.Equal(t, 5, s.len())
+}
+
+// A subscriber ends while a change waits to be published, and another one begins: its stream ends with the last state.
+func TestASubscriberAfterAnotherOne(t *testing.T) {
+	s := storeOf("a")
+	first := s.subscribe(10)
+	s.putNode(s.findNode("/r/a"), nil, framework.Stat{Czxid: 1, Mzxid: 2})
+	s.unsubscribe(first)
+	s.putNode(s.findNode("/r/a"), nil, framework.Stat{Czxid: 1, Mzxid: 3})
+	second := s.subscribe(10)
+	s.publishDraft()
+	var last Event
+	for ev, ok, _ := second.nextEvent(); ok; ev, ok, _ = second.nextEvent() {
+		last = ev
+	}
+	require.Equal(t, Changed, last.Type)
+	assert.EqualValues(t, 3, last.New.Stat.Mzxid)
+}
+
+// A snapshot has every number of a Stat, and nodes above that could not be read.
+func TestExtremesInASnapshot(t *testing.T) {
+	stat := framework.Stat{Czxid: math.MaxInt64, Mtime: math.MinInt64, Version: math.MaxInt32, Cversion: math.MinInt32}
+	st := storeOf("a")
+	st.putNode(st.insertNode(st.insertNode(st.top, "unreadable"), "child"), nil, stat)
+	e := &engine{store: st, cfg: config{root: "/r"}}
+	var b bytes.Buffer
+	_, err := e.takeSnapshot().WriteTo(&b)
+	require.NoError(t, err)
+	s, err := ReadSnapshot(&b)
+	require.NoError(t, err)
+	require.Equal(t, 4, s.Len())
+	assert.Equal(t, savedNode{name: "unreadable", depth: 1}, s.nodes[2])
+	assert.Equal(t, savedNode{name: "child", depth: 2, live: true, stat: stat}, s.nodes[3])
+}
+
+// A snapshot with a right checksum is refused, too, if its nodes are not a tree.
+func TestSnapshotsThatAreNoTree(t *testing.T) {
+	node := func(depth int32, name string) savedNode { return savedNode{depth: depth, name: name} }
+	for name, s := range map[string]*Snapshot{
+		"no path":             {root: "r"},
+		"no root":             {root: "/r", nodes: []savedNode{node(1, "a")}},
+		"two roots":           {root: "/r", nodes: []savedNode{node(0, ""), node(0, "")}},
+		"a name twice":        {root: "/r", nodes: []savedNode{node(0, ""), node(1, "a"), node(1, "a")}},
+		"names out of order":  {root: "/r", nodes: []savedNode{node(0, ""), node(1, "b"), node(1, "a")}},
+		"a node without name": {root: "/r", nodes: []savedNode{node(0, ""), node(1, "")}},
+		"a path for a name":   {root: "/r", nodes: []savedNode{node(0, ""), node(1, "a/b")}},
+		"a parent is missing": {root: "/r", nodes: []savedNode{node(0, ""), node(2, "a")}},
+		"unknown data":        {root: "/r", dataForm: formNone + 1},
+	} {
+		var b bytes.Buffer
+		_, err := s.WriteTo(&b)
+		require.NoError(t, err)
+		_, err = ReadSnapshot(&b)
+		assert.ErrorIs(t, err, ErrSnapshot, name)
+	}
 }

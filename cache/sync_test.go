@@ -53,10 +53,12 @@ func TestSyncedAfterAReconnect(t *testing.T) {
 				away.Release()
 				for (<-states).State != framework.Reconnected {
 				}
+				start := time.Now()
 				for name, c := range caches {
 					require.NoError(t, c.WaitSynced(t.Context()))
 					require.Equal(t, n+1, c.Len(), name)
 				}
+				require.Less(t, time.Since(start), time.Second/2, "no report is waited for in vain")
 				time.Sleep(time.Second)
 			}
 		})

@@ -93,6 +93,12 @@ func TestTrafficOfChanges(t *testing.T) {
 		each("delete", 1, func() { require.NoError(t, srv.Delete("/r/dir-0000/new")) })
 		srv.Delay(0, 10*time.Millisecond)
 		const some = 3 // what comes while a request is under way goes together
+		each("set one after the other", 50/10+2, func() {
+			for i := range 50 {
+				require.NoError(t, srv.Set(fmt.Sprintf("/r/dir-0000/node-%08d", i), nil))
+				time.Sleep(time.Millisecond)
+			}
+		})
 		each("delete many", some, func() {
 			for i := range 50 {
 				require.NoError(t, srv.Delete(fmt.Sprintf("/r/dir-0000/node-%08d", i)))
@@ -235,4 +241,21 @@ func heapPerNode(t *testing.T, profile zktest.Profile, n int, least, most float6
 		float64(nodes)/took.Seconds(), counts)
 	assert.LessOrEqual(t, perNode, most)
 	assert.GreaterOrEqual(t, perNode, least, "this measures something else")
+}
+
+// With one-shot watches few reads of large nodes are in flight: the replies fill the memory.
+func TestReadsInFlight(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		for i := range 700 {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), make([]byte, 20<<10)))
+		}
+		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/", Action: zktest.HoldReply, After: 300})
+		read := 1 + 300 + srv.Counts()["getData"] // before these
+		tree := started(cache.NewTree(c, "/r", cache.WithOneShotWatches()))(t)
+		settle()
+		assert.LessOrEqual(t, srv.Counts()["getData"]-read, 36)
+		hold.Release()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
+	})
 }
