@@ -299,6 +299,23 @@ func TestHostsOfTheSameList(t *testing.T) {
 	}
 }
 
+func TestHostsPreferAServerOnce(t *testing.T) {
+	h := newHostProvider(names(5))
+	for range 20 {
+		h.preferServer("zk3:2181")
+		var pass []string
+		for range 5 {
+			server, pause := h.nextServer()
+			assert.Zero(t, pause)
+			pass = append(pass, server)
+		}
+		assert.Equal(t, "zk3:2181", pass[0])
+		assert.ElementsMatch(t, names(5), pass)
+	}
+	_, pause := h.nextServer()
+	assert.NotZero(t, pause)
+}
+
 // A server whose connection was closed for its fault is tried after the others, once.
 func TestHostsShun(t *testing.T) {
 	h := newHostProvider(names(5))

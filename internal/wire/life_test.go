@@ -687,6 +687,24 @@ func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 }
 
 // A session at a member without a quorum holds nothing and never lapses, so it takes the client's consent.
+// A server may refuse the handshake in the form of a plain reply.
+func TestRefusedHandshakes(t *testing.T) {
+	for code, want := range map[int32]error{jute.CodeNotReadOnly: ErrOpensNoSessions, jute.CodeSystemError: errRefused} {
+		onScript(t, func(n int, p *peer) {
+			if n > 1 {
+				p.welcome(10 * time.Second)
+				p.obey()
+			}
+			p.hello()
+			p.reply(jute.RequestHeader{}, 0, code)
+		}, func(t *testing.T, f *fake) {
+			c := open(t, f.Dial)
+			assert.ErrorIs(t, c.await(Failed).Err, want)
+			c.await(Connected)
+		})
+	}
+}
+
 func TestAReadOnlyMemberThatWasNotAskedFor(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		assert.False(t, p.admit(10*time.Second, n == 1).ReadOnly)

@@ -137,6 +137,45 @@ func TestNothingThatCountsIsTakenBack(t *testing.T) {
 	}
 }
 
+// Without holds the last reply counts, until a connect request is sent, which may make the timeout smaller.
+func TestWhatIsLeftOfASession(t *testing.T) {
+	l := lives()
+	l.RecordReply(Local, at(10*s), at(11*s))
+	assert.Equal(t, 10*s+40*s-s-12*s, l.SessionLeft(at(12*s)))
+	l.AddHolds(1, at(12*s))
+	assert.Equal(t, 40*s-s-12*s, l.SessionLeft(at(12*s)))
+	l.AddHolds(-1, at(12*s))
+	l.lowestTimeout = 20 * s
+	l.RecordConnecting(at(15 * s))
+	l.RecordConnecting(at(16 * s))
+	assert.Equal(t, 15*s+20*s-s-17*s, l.SessionLeft(at(17*s)))
+}
+
+// A hold that begins has half of what remains of the timeout after the time of a proof; otherwise a write comes first.
+func TestWhenAHoldWouldBeShort(t *testing.T) {
+	for _, tt := range []struct {
+		servers Servers
+		now     time.Duration
+		wait    time.Duration
+		short   bool
+	}{
+		{Servers{Report: 3 * s, Stale: 13 * s, Margin: s}, 25*s + s/2, 0, false},
+		{Servers{Report: 3 * s, Stale: 13 * s, Margin: s}, 25*s + s/2 + 1, 5*s + 3*s + 1 - (25*s + s/2 + 1), true},
+		{Servers{Report: 3 * s, Margin: s}, 20*s + s/2, 0, false},
+		{Servers{Report: 3 * s, Margin: s}, 20*s + s/2 + 1, 5*s + 3*s + 1 - (20*s + s/2 + 1), true},
+		{Servers{Standalone: true, Margin: s}, 39*s - 1, 0, false},
+		{Servers{Standalone: true, Margin: s}, 39 * s, 0, true},
+	} {
+		l := &Liveness{lowestTimeout: 40 * s}
+		l.Assume(tt.servers)
+		l.RecordConnected(at(0), at(5*s), 40*s, false)
+		l.Assume(tt.servers) // the server's verdict
+		wait, short := l.Short(at(tt.now))
+		assert.Equal(t, tt.short, short, "%+v", tt)
+		assert.Equal(t, tt.wait, wait, "%+v", tt)
+	}
+}
+
 // However much is sent, the touches reach back as far as is needed, and a twelfth of that is lost at most.
 func TestTouchesInAFixedSpace(t *testing.T) {
 	for _, every := range []time.Duration{time.Millisecond, 300 * time.Millisecond, s, 2 * s} {
@@ -266,6 +305,37 @@ func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
 		ping, silence := c.servers.Pace(c.timeout)
 		assert.Equal(t, c.ping, ping, "%+v", c)
 		assert.Equal(t, c.silence, silence, "%+v", c)
+	}
+}
+
+func TestSteadyAndRest(t *testing.T) {
+	for _, tt := range []struct {
+		servers               Servers
+		timeout, steady, rest time.Duration
+	}{
+		{Servers{Standalone: true, Margin: s}, 12 * s, 12*s - s - 2*s, 4*s - s/3},
+		{Servers{Report: 3 * s, Stale: 13 * s, Margin: s}, 40 * s, 40*s - s - 2*(27*s/12) - 13*s - 13*s/12,
+			(40*s - s - 27*s/2 + 40*s/100) / 3},
+		{Servers{Report: 3 * s, Margin: s}, 60 * s, 60*s - s - 5*s - 10*s - 3*s, 10 * s},
+	} {
+		assert.Equal(t, tt.steady, tt.servers.Steady(tt.timeout), "%+v", tt)
+		assert.Equal(t, tt.rest, tt.servers.Rest(tt.timeout), "%+v", tt)
+	}
+}
+
+// The first of several holds counts.
+func TestAWriteIsDueForTheFirstHold(t *testing.T) {
+	l := lives()
+	l.RecordReply(Local, at(20*s), at(20*s))
+	l.RecordReply(Committed, at(30*s), at(30*s))
+	for _, step := range []struct {
+		now   time.Duration
+		holds int
+	}{{32 * s, 1}, {33 * s, 1}, {34 * s, -1}} {
+		l.AddHolds(step.holds, at(step.now))
+		in, due := l.WriteDue(at(step.now))
+		assert.True(t, due)
+		assert.Equal(t, 32*s+3*s, step.now+in, "half a tick and a pause after the hold began")
 	}
 }
 

@@ -281,3 +281,11 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		}
 	}
 }
+
+// Errors name the user of a digest. What other schemes have before a colon may be secret.
+func TestNamesOfCredentials(t *testing.T) {
+	assert.Contains(t, Credential{"digest", []byte("ann:hush")}.displayName(), `user "ann"`)
+	for _, c := range []Credential{{"digest", []byte("hush")}, {"token", []byte("hush:ann")}} {
+		assert.NotContains(t, c.displayName(), "hush")
+	}
+}

@@ -114,6 +114,94 @@ func TestTheWindowIsBounded(t *testing.T) {
 	})
 }
 
+// The window grows while calls wait for it and replies come soon, and not for calls that do not wait.
+func TestTheWindowGrows(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		inFlight := func(replies int) int {
+			hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.HoldReply, After: replies})
+			for range 300 {
+				c.start(jute.OpGetData, read("/"))
+			}
+			<-hold.Struck()
+			synctest.Wait()
+			n := c.Load().InFlight
+			hold.Release()
+			synctest.Wait()
+			return n
+		}
+		for range 100 {
+			answered(t, c.do(jute.OpGetData, read("/")), jute.CodeOK)
+		}
+		assert.Equal(t, windowAtFirst, inFlight(0))
+		assert.Greater(t, inFlight(100), windowAtFirst+50)
+	})
+}
+
+func TestLoadCountsAllCalls(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.lose(srv)
+		for i := range 5 {
+			x, _ := call(jute.OpGetData, read("/"))
+			x.Urgent = i < 2
+			c.Submit(x)
+		}
+		assert.Equal(t, Load{Queued: 5}, c.Load())
+	})
+}
+
+// A server refuses an operation that it does not have before it replies to an earlier request, and closes the connection.
+func TestARefusalBeforeTheReplyToAnEarlierRequest(t *testing.T) {
+	onScript(t, func(n int, p *peer) {
+		p.welcome(10 * time.Second)
+		if n > 1 {
+			p.obey()
+		}
+		_, _ = p.next()
+		h, _ := p.next()
+		p.reply(h, -1, jute.CodeUnimplemented)
+	}, func(t *testing.T, f *fake) {
+		c := connected(t, f.Dial)
+		first, second := c.start(jute.OpGetData, read("/")), c.start(jute.OpCreate2, creation("/a", 0))
+		answered(t, <-second, jute.CodeUnimplemented)
+		assert.ErrorIs(t, (<-first).Err, ErrConnectionLost)
+		c.await(Connected)
+		answered(t, c.do(jute.OpGetData, read("/")), jute.CodeOK)
+	})
+}
+
+// A server closes the connection on a request above its limit: the largest of the recent requests may be the reason.
+func TestTheLargestRecentRequestIsSuspected(t *testing.T) {
+	for _, tc := range []struct {
+		sizes []int
+		after time.Duration
+		want  []int
+	}{
+		{[]int{suspectSize - 1, 100}, 0, []int{0, 0}},
+		{[]int{100, suspectSize, 200}, suspectTime, []int{0, suspectSize + 8, 0}},
+		{[]int{suspectSize, suspectSize + 2, suspectSize + 1}, 0, []int{0, suspectSize + 10, 0}},
+		{[]int{suspectSize}, suspectTime + 1, []int{0}},
+	} {
+		onScript(t, func(_ int, p *peer) {
+			p.welcome(10 * time.Second)
+			for range tc.sizes {
+				_, _ = p.next()
+			}
+			time.Sleep(tc.after)
+		}, func(t *testing.T, f *fake) {
+			c := connected(t, f.Dial)
+			var replies []chan Reply
+			for _, size := range tc.sizes {
+				replies = append(replies, c.start(jute.OpGetData, rawRecord(make([]byte, size))))
+			}
+			for i, r := range replies {
+				reply := <-r
+				assert.ErrorIs(t, reply.Err, ErrConnectionLost)
+				assert.Equal(t, tc.want[i], reply.Suspect, "%v after %v", tc.sizes, tc.after)
+			}
+		})
+	}
+}
+
 func TestCancelTakesBackWhatIsNotWritten(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		srv.Stop()
@@ -176,6 +264,21 @@ func TestCallsExpireInTheQueueAlone(t *testing.T) {
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		require.NoError(t, srv.Start())
 		require.NoError(t, (<-f).Err)
+	})
+}
+
+func TestACallThatIsSubmittedDuringAnOutageExpires(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.lose(srv)
+		time.Sleep(2 * time.Second)
+		for _, patience := range []time.Duration{2 * time.Second, time.Second} {
+			start := time.Now()
+			x, r := call(jute.OpGetData, read("/"))
+			x.Patience = patience
+			c.Submit(x)
+			assert.ErrorIs(t, (<-r).Err, ErrNotSent)
+			assert.Equal(t, patience, time.Since(start))
+		}
 	})
 }
 

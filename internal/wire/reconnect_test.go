@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -120,6 +121,42 @@ func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
 	})
 }
 
+// The server replies, and closes the connection. The client notices that by a write that fails, and still reads the reply.
+func TestAReplyBeforeAWriteThatFails(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		var broken atomic.Bool
+		c := connected(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := srv.Dial(ctx, network, addr)
+			return failingConn{conn, &broken}, err
+		})
+		hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.HoldReply})
+		first := c.start(jute.OpGetData, read("/"))
+		<-hold.Struck()
+		broken.Store(true)
+		second := c.start(jute.OpGetData, read("/"))
+		synctest.Wait()
+		broken.Store(false)
+		hold.Release()
+		answered(t, <-first, jute.CodeOK)
+		assert.ErrorIs(t, (<-second).Err, ErrConnectionLost)
+		c.await(Disconnected)
+		c.await(Connected)
+	})
+}
+
+// failingConn is a connection whose writes fail while broken is true.
+type failingConn struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c failingConn) Write(b []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, errors.New("broken pipe")
+	}
+	return c.Conn.Write(b)
+}
+
 // The own node's watch is armed before the predecessor's, and its end is heard first: nobody may be granted a
 // lock whose node is gone.
 func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
@@ -206,6 +243,22 @@ func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
 		c.await(Connected)
 		c.sync()
 		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
+	})
+}
+
+// Once the watches are armed again, a later reconnect reports no change from before.
+func TestNoChangeIsReportedOnceMoreAfterAReconnect(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		require.NoError(t, srv.Create("/a", nil))
+		require.NoError(t, srv.Create("/b", nil))
+		c.watch(Data, "/b")
+		c.reconnect(srv)
+		require.NoError(t, srv.Set("/a", nil))
+		seen := c.watch(Data, "/a")
+		time.Sleep(2 * minHeldTime)
+		c.reconnect(srv)
+		c.sync()
+		assert.Empty(t, seen.types())
 	})
 }
 
