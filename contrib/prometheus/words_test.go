@@ -55,7 +55,7 @@ func TestOperationsAreTheFrameworks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := regexp.MustCompile(`(?:operationKind\{name: |\.ensureNode\(ctx, )"(\w+)"`)
+	name := regexp.MustCompile(`(?:\bname: |\bo\.name, .* = [\w.]+, |\.ensureNode\(ctx, )"(\w+)"`)
 	var names []string
 	for _, file := range files {
 		source, err := os.ReadFile(file)
