@@ -2,6 +2,7 @@ package line_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/barrier"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
@@ -83,6 +85,33 @@ func TestNoRecipeAtTheRoot(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A call does not begin with a context that has ended, nor with the arguments of a mistake.
+func TestCallsThatMustNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := recipetest.Client(t, zktest.RunT(t))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, line.CheckCall(t.Context(), c, nil))
+		require.ErrorIs(t, line.CheckCall(ended, c, nil), context.Canceled)
+		require.ErrorIs(t, line.CheckCall(ended, c, framework.ErrInvalidPath), framework.ErrInvalidPath)
+		require.EqualError(t, line.WrapError("mutex", "", "acquire", context.Canceled), "mutex: acquire: context canceled")
+		require.EqualError(t, line.WrapError("mutex", "/m", "acquire", context.Canceled), "mutex /m: acquire: context canceled")
+
+		starts := func(with string) func(string) bool {
+			return func(name string) bool { return strings.HasPrefix(name, with) }
+		}
+		_, err := line.AddForeign(starts("a"), nil)
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		foreign, err := line.AddForeign(nil, starts("a"))
+		require.NoError(t, err)
+		both, err := line.AddForeign(foreign, starts("b"))
+		require.NoError(t, err)
+		for name, want := range map[string][2]bool{"a": {true, true}, "b": {false, true}, "c": {false, false}} {
+			require.Equal(t, want, [2]bool{foreign(name), both(name)})
+		}
+	})
 }
 
 // second is the error of a call.

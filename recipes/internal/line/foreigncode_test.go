@@ -1,6 +1,8 @@
 package line_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"log/slog"
 	"runtime"
@@ -68,6 +70,15 @@ func TestAProviderThatWaitsForARevocation(t *testing.T) {
 		requireAsked(t, other)
 		require.NoError(t, other.Release(bg))
 
+		plain, err := mutex.New(c, "/c", mutex.WithRevocation()).Acquire(bg)
+		require.NoError(t, err)
+		for _, data := range []string{"wait", "__REVOKE__"} { // which needs no provider
+			require.NoError(t, s.Set(plain.Path(), []byte(data)))
+			synctest.Wait()
+		}
+		requireAsked(t, plain)
+		require.NoError(t, plain.Release(bg))
+
 		require.NoError(t, s.Set(lock.Path(), []byte("overwritten")))
 		synctest.Wait()
 		require.NoError(t, s.Set(lock.Path(), packed(t, "__REVOKE__")))
@@ -86,6 +97,42 @@ func requireAsked(t *testing.T, lock *mutex.Lock) {
 	default:
 		t.Fatal("the request to give up did not come")
 	}
+}
+
+// A client that compresses gets requests that are compressed, and those that are not. Other data are none, nor data that are too
+// large.
+func TestRequestsThatAreCompressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		m := mutex.New(recipetest.Client(t, s, framework.WithCompression()), "/a", mutex.WithRevocation())
+		large := func(size int) []byte { // a request with an extra field in gzip's header
+			var buf bytes.Buffer
+			for _, extra := range []int{0, size} {
+				w := gzip.NewWriter(&buf)
+				w.Extra = make([]byte, max(0, extra-buf.Len()))
+				buf.Reset()
+				_, err := w.Write([]byte("__REVOKE__"))
+				require.NoError(t, err)
+				require.NoError(t, w.Close())
+			}
+			require.Equal(t, size, buf.Len())
+			return buf.Bytes()
+		}
+		for _, c := range []struct {
+			data  []byte
+			asked bool
+		}{
+			{[]byte("__REVOKE__"), true}, {packed(t, "__REVOKE__"), true}, {[]byte("hello"), false}, {packed(t, "hello"), false},
+			{large(framework.ContenderDataLimit), true}, {large(framework.ContenderDataLimit + 1), false},
+		} {
+			lock, err := m.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, s.Set(lock.Path(), c.data))
+			require.Equal(t, c.asked, recipetest.Closed(lock.Revoked()), "%d bytes", len(c.data))
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		recipetest.Clean(t, s, "/a")
+	})
 }
 
 // One that ends its goroutine is asked again the next time.

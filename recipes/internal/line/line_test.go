@@ -132,6 +132,16 @@ func TestParticipantsOfALimitedNumber(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, all[:1], one)
 		require.Equal(t, 1, r.s.Counts()["getData"])
+		leaver, found, err := line.First(one, nil)
+		require.True(t, found)
+		require.NoError(t, err)
+		require.Equal(t, one[0], leaver)
+		_, found, err = line.First(one, framework.ErrNoAuth)
+		require.False(t, found)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		_, found, err = line.First([]line.Participant{}, nil)
+		require.False(t, found)
+		require.NoError(t, err)
 		r.release(<-first)
 		r.release(<-second)
 	})
@@ -161,6 +171,7 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 			_, err = l.Acquire(ctx)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, n+1, said())
 			after := wait()
 			require.Equal(t, n+1, said())
 			require.Contains(t, log.String(), stranger)
@@ -173,23 +184,72 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 	})
 }
 
-// The first leaves between the list and the read: the next one is the holder.
+// Contenders that leave between the list and the read are left out. Others are read in their place, up to the limit.
 func TestParticipantsOneOfWhomLeaves(t *testing.T) {
+	for limit, reads := range map[int]int{0: 4, 1: 2, 2: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newLineRig(t)
+			first, second, third, fourth := r.write(), r.write(), r.write(), r.write()
+			l := &line.Line{Client: r.c, Dir: dir, Order: writeOrder}
+			read := r.s.Inject(zktest.Fault{Op: "getData", PathPrefix: dir, Action: zktest.Hold})
+			r.s.ResetCounts()
+			call := recipetest.Begin(t, func() ([]line.Participant, error) { return l.Participants(t.Context(), nil, limit) })
+			<-read.Struck()
+			leaver := <-first
+			require.NoError(t, r.s.Delete(leaver.Path))
+			read.Release()
+			all := call.End().OK()
+			require.Equal(t, reads, r.s.Counts()["getData"])
+			holder := <-second
+			require.Equal(t, holder.Path, all[0].Path)
+			require.Len(t, all, reads-1)
+			leaver.ReleaseNoWait()
+			r.release(holder)
+			r.release(<-third)
+			r.release(<-fourth)
+		})
+	}
+}
+
+// Data that are too large, alone or together, are left out; their contenders are not.
+func TestParticipantsWithLargeData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newLineRig(t)
-		first, second := r.write(), r.write()
-		l := &line.Line{Client: r.c, Dir: dir, Order: writeOrder}
-		read := r.s.Inject(zktest.Fault{Op: "getData", PathPrefix: dir, Action: zktest.Hold})
+		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})
+		c := recipetest.Client(t, s, framework.WithMaxReply(1<<20))
+		l := &line.Line{Client: c, Dir: dir, Order: mutexOrder}
+		require.NoError(t, s.Create(dir, nil))
+		write := func(size int) (path string) {
+			path, err := s.CreateNode(dir+"/lock-", make([]byte, size), zktest.EphemeralSequential, recipetest.Session(t, c))
+			require.NoError(t, err)
+			return path
+		}
+		huge := write(2 << 20)
+		const room = 16 << 20 / framework.ContenderDataLimit
+		for range room {
+			write(framework.ContenderDataLimit)
+		}
+		write(1)
+		write(0)
+		all, err := l.Participants(t.Context(), nil, 0)
+		require.NoError(t, err)
+		require.Len(t, all, 1+room+2)
+		for i, p := range all {
+			require.Equal(t, recipetest.Session(t, c), p.SessionID)
+			if i == 0 || i == 1+room {
+				require.ErrorIs(t, p.DataErr, framework.ErrDataTooLarge, i)
+				require.Empty(t, p.Data)
+			} else {
+				require.NoError(t, p.DataErr)
+			}
+		}
+		require.Len(t, all[room].Data, framework.ContenderDataLimit)
+
+		// The first leaves before its Stat is read.
+		stats := s.Inject(zktest.Fault{Op: "exists", Action: zktest.Hold})
 		call := recipetest.Begin(t, func() ([]line.Participant, error) { return l.Participants(t.Context(), nil, 1) })
-		<-read.Struck()
-		leaver := <-first
-		require.NoError(t, r.s.Delete(leaver.Path))
-		read.Release()
-		holder := <-second
-		all := call.End().OK()
-		require.Len(t, all, 1)
-		require.Equal(t, holder.Path, all[0].Path)
-		leaver.ReleaseNoWait()
-		r.release(holder)
+		<-stats.Struck()
+		require.NoError(t, s.Delete(huge))
+		stats.Release()
+		require.Equal(t, all[1:2], call.End().OK())
 	})
 }
