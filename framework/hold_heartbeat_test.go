@@ -1,8 +1,11 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +55,8 @@ func TestSafetyFollowsTheServer(t *testing.T) {
 func TestServerMadeAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
-		c := dial(t, srv)
+		var log bytes.Buffer
+		c := dial(t, srv, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
 		next := changesOf(t, c)
 		require.NoError(t, srv.Set(configPath, []byte(ensemble)))
@@ -60,7 +64,12 @@ func TestServerMadeAMember(t *testing.T) {
 		next(StateChange{Connected, 1}, StateChange{Suspended, 1}, StateChange{Reconnected, 1})
 		synctest.Wait()
 		assert.Equal(t, RuleHeartbeat, c.Safety().Rule)
-		_ = h
+		srv.Cut(0)
+		next(StateChange{Suspended, 1}, StateChange{Reconnected, 1})
+		assert.True(t, h.Valid())
+		require.NoError(t, c.Close())
+		assert.Equal(t, 2, strings.Count(log.String(), "safety rule of holds changed"), "once for each")
+		assert.NotContains(t, log.String(), "level=ERROR")
 	})
 }
 
@@ -164,6 +173,9 @@ func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
 		time.Sleep(60 * interval)
 		assert.LessOrEqual(t, srv.Counts()["multi"], 61*heartbeatMaxNodes/batchMaxNodes)
 		gone := []int{0, 1, heartbeatMaxNodes, 2 * heartbeatMaxNodes, 3*heartbeatMaxNodes + 9}
+		for i := 10; i < heartbeatMaxNodes; i += 4 {
+			gone = append(gone, i)
+		}
 		for _, i := range gone {
 			require.NoError(t, srv.Delete(fmt.Sprintf("/lock%d", i)))
 		}
@@ -242,6 +254,32 @@ func TestHeartbeatWithoutTheRightToCheck(t *testing.T) {
 		require.NoError(t, srv.SetACL("/lock", zktest.ACL{Perms: jute.PermWrite, Scheme: "world", ID: "anyone"}))
 		time.Sleep(time.Minute)
 		assert.True(t, h.Valid(), "the root is checked instead")
+	})
+}
+
+// Without the permission to check the root either, every heartbeat is refused. That is no reason to end the client.
+func TestHeartbeatsThatMayCheckNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, c := heartbeatServer(t)
+		hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
+		for _, path := range []string{"/lock", "/"} {
+			require.NoError(t, srv.SetACL(path, zktest.ACL{Perms: jute.PermWrite, Scheme: "world", ID: "anyone"}))
+		}
+		time.Sleep(time.Minute)
+		assert.True(t, c.State().State.IsConnected())
+	})
+}
+
+// The first node of a heartbeat is checked as the others are.
+func TestTheHeartbeatOfASingleHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, c := heartbeatServer(t)
+		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour})
+		time.Sleep(5 * time.Second)
+		require.NoError(t, srv.Delete("/lock"))
+		began := time.Now()
+		over(t, h, ErrNodeDeleted)
+		assert.LessOrEqual(t, time.Since(began), 4*time.Second/heartbeatsPerTimeout)
 	})
 }
 
@@ -339,6 +377,18 @@ func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
 				<-refused.Struck()
 				time.Sleep(time.Minute)
 				assert.True(t, h.Valid())
+
+				// The same before a hold that needs a write to begin.
+				h.End(nil)
+				time.Sleep(time.Minute)
+				refused = srv.Inject(
+					zktest.Fault{Op: "multi", PathPrefix: "/lock", Action: zktest.ReplyError, Err: code},
+				)
+				h, err := s.Hold(t.Context(), HoldOptions{Path: "/lock", Loss: SessionOnly})
+				require.NoError(t, err)
+				<-refused.Struck()
+				time.Sleep(time.Minute)
+				assert.True(t, h.Valid())
 			})
 		})
 	}
@@ -427,6 +477,40 @@ func TestHoldOutlastsSlowCommits(t *testing.T) {
 	})
 }
 
+// Servers that commit slowly all the time delay a hold, until it is clear that they stay so. The writes have shown that
+// the node exists: it is not read again.
+func TestServersThatCommitSlowlyDelayAHold(t *testing.T) {
+	for _, tt := range []struct {
+		margin, idle, delay time.Duration
+		writes              int
+		took                time.Duration
+	}{
+		{400 * time.Millisecond, 10 * time.Second, 700 * time.Millisecond, strictWrites, 2800 * time.Millisecond},
+		{ // more than a session timeout
+			1500 * time.Millisecond, 10100 * time.Millisecond, 429 * time.Millisecond, 8, 4049 * time.Millisecond,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
+			c := dial(t, srv, WithSessionTimeout(4*time.Second), WithSafetyMargin(tt.margin), WithRule(RuleHeartbeat))
+			s := connected(t, c)
+			_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+			require.NoError(t, err)
+			time.Sleep(tt.idle)
+			srv.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.DelayReply, Delay: tt.delay})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began := time.Now()
+			h, err := s.Hold(ctx, HoldOptions{Path: "/lock", Loss: SessionOnly})
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, h.Remaining(), tt.delay)
+			assert.Equal(t, tt.writes, srv.Counts()["multi"])
+			assert.Equal(t, tt.took, time.Since(began).Round(time.Millisecond))
+			assert.Zero(t, srv.Counts()["exists"])
+		})
+	}
+}
+
 func TestMayBegin(t *testing.T) {
 	const every = 667 * time.Millisecond // at a timeout of 4 s
 	for _, tt := range []struct {
@@ -436,6 +520,7 @@ func TestMayBegin(t *testing.T) {
 		{762 * time.Millisecond, 473 * time.Millisecond, false, true}, // the heartbeat is sent 194 ms later
 		{667 * time.Millisecond, 473 * time.Millisecond, false, false},
 		{667 * time.Millisecond, 473 * time.Millisecond, true, true},
+		{667 * time.Millisecond, 667 * time.Millisecond, true, true},
 		{762 * time.Millisecond, 700 * time.Millisecond, false, true}, // at once
 		{762 * time.Millisecond, 800 * time.Millisecond, false, false},
 		{0, 0, true, false},

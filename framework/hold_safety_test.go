@@ -2,6 +2,7 @@ package framework
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,10 @@ func TestDecide(t *testing.T) {
 			2 * s / 6, "2.86s or more",
 		},
 		{
+			"exactly enough", []Option{WithSafetyMargin(s / 2)}, 2400 * time.Millisecond, false, RuleHeartbeat, 13 * s,
+			400 * time.Millisecond, "",
+		},
+		{
 			"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false,
 			RuleHeartbeat, 13 * s, 3 * s / 6, "",
 		},
@@ -45,6 +50,15 @@ func TestDecide(t *testing.T) {
 		{
 			"bound by choice without room", []Option{WithRule(RuleBound)}, 10 * s, false, RuleBound, 13 * s, 0,
 			"RuleHeartbeat",
+		},
+		{
+			"bound by choice with room for the margin only", []Option{WithRule(RuleBound)}, 14 * s, false, RuleBound, 13 * s,
+			0, "to 15s or more",
+		},
+		{"bound by choice, exactly enough", []Option{WithRule(RuleBound)}, 15 * s, false, RuleBound, 13 * s, 0, ""},
+		{
+			"no margin, and only the bound", []Option{WithRule(RuleBound), WithSafetyMargin(0)}, 13 * s, false, RuleBound,
+			13 * s, 0, "RuleHeartbeat",
 		},
 		{"bound by choice, standalone", []Option{WithRule(RuleBound)}, 4 * s, true, RuleBound, 0, 0, ""},
 		{"heartbeat by choice", []Option{WithRule(RuleHeartbeat)}, 40 * s, true, RuleHeartbeat, 0, 40 * s / 6, ""},
@@ -86,6 +100,9 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 		for _, margin := range []Option{WithServerTick(tick), WithSafetyMargin(0), WithSafetyMargin(tick / 4)} {
 			err := refused(tick/2, WithServerTick(tick), margin)
 			require.ErrorIs(t, err, ErrTimeoutTooShort)
+			o := defaultOptions()
+			assert.NoError(t, margin(&o))
+			assert.Equal(t, o.margin > 0, strings.Contains(err.Error(), "WithSafetyMargin"), "only what helps")
 			said := numbers.FindStringSubmatch(err.Error())
 			require.Len(t, said, 3, err.Error())
 			enough, err := time.ParseDuration(said[1])
@@ -156,6 +173,10 @@ func TestTheTimeToStopIn(t *testing.T) {
 		o.margin, o.fenceGrace = 3*time.Millisecond, 7*time.Millisecond
 		assert.Equal(t, 3*time.Millisecond, o.planFor(tt.timeout, true).servers.Margin)
 		assert.Equal(t, 7*time.Millisecond, o.graceAfterLoss(tt.timeout, nil))
+		o.fenceGrace = 0
+		assert.Zero(t, o.graceAfterLoss(tt.timeout, wire.ErrLapsed))
+		o.margin, o.fenceGrace = 0, -1
+		assert.Zero(t, o.graceAfterLoss(tt.timeout, wire.ErrExpired))
 	}
 }
 

@@ -52,3 +52,30 @@ func TestHoldOfANodeThatCannotBeSeenGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// A hold that had to wait reads its node first: the Stat of an unreadable node is in the reply to getACL, and without any
+// permission to read it the node counts as present.
+func TestAnUnreadableNodeIsReadWhenItsHoldHasWaited(t *testing.T) {
+	for _, tt := range []struct {
+		without Perm
+		deleted bool
+		want    error
+	}{
+		{PermRead, false, nil},
+		{PermRead, true, ErrNodeDeleted},
+		{PermRead | PermAdmin, false, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv, answer := unanswered(t)
+			s := connected(t, dial(t, srv, WithDefaultACL(ACL{PermAll &^ tt.without, "world", "anyone"})))
+			_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+			require.NoError(t, err)
+			if tt.deleted {
+				time.AfterFunc(time.Second/2, func() { assert.NoError(t, srv.Delete("/lock")) })
+			}
+			time.AfterFunc(time.Second, answer)
+			_, err = s.Hold(t.Context(), HoldOptions{Path: "/lock"})
+			assert.ErrorIs(t, err, tt.want)
+		})
+	}
+}

@@ -67,6 +67,16 @@ func TestHooksSeeOperations(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{"exists /a, background false", "exists: 2 tries, epoch 1, <nil>"}, d.read())
 
+		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply, Times: 1})
+		_, err = c.Create().Idempotent().InBackground().ForPath(ctx, "/b", nil).Wait(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"create /b, background true", "create: 2 tries, epoch 1, <nil>"}, d.read())
+
+		_, err = c.Create().WithProtection().ForPath(ctx, "/none/b", nil)
+		require.ErrorIs(t, err, ErrNoNode)
+		assert.NotContains(t, err.Error(), "%!", "nothing is left to clean up")
+		d.read()
+
 		_, err = c.GetChildren().InBackground().ForPath(ctx, "/a").Wait(ctx)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"getChildren /a, background true", "getChildren: 1 tries, epoch 1, <nil>"},

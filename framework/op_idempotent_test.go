@@ -262,3 +262,53 @@ func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
 		})
 	})
 }
+
+// A write whose reply is lost may be the first request of a client, before that has seen any zxid.
+func TestIdempotentFirstRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		plant(t, srv, "/a")
+		lost := srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+		stat, err := dial(t, srv).SetData().Idempotent().WithVersion(0).ForPath(t.Context(), "/a", []byte("one"))
+		require.NoError(t, err)
+		assert.Equal(t, int32(1), stat.Version)
+		assert.Equal(t, 1, lost.Hits())
+	})
+}
+
+// In a later session nothing proves that a try was not executed. But the last change before the first try is no try's.
+func TestIdempotentOperationsInALaterSession(t *testing.T) {
+	for _, tt := range []struct {
+		path, first string // of the operation's first request
+		do          func(ctx context.Context, c *Client) error
+	}{
+		{"/new", "create2", func(ctx context.Context, c *Client) error {
+			return second(c.Create().Idempotent().ForPath(ctx, "/new", []byte("one")))
+		}},
+		{"/old", "setData", func(ctx context.Context, c *Client) error {
+			return second(c.SetData().Idempotent().WithVersion(0).ForPath(ctx, "/old", []byte("one")))
+		}},
+		{"/old", "create2", func(ctx context.Context, c *Client) error {
+			return second(c.Create().OrSetDataVersion(0).Idempotent().ForPath(ctx, "/old", []byte("one")))
+		}},
+	} {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			ctx := t.Context()
+			plant(t, srv, "/old")
+			if tt.path == "/new" {
+				make1(t, c, "/new", "one")
+			} else {
+				require.NoError(t, second(c.SetData().ForPath(ctx, "/old", []byte("one"))))
+			}
+			id := connected(t, c).ID()
+			srv.Inject(zktest.Fault{Op: tt.first, Action: zktest.CutBefore})
+			repeat := srv.Inject(zktest.Fault{Op: tt.first, Action: zktest.Hold})
+			got := make(chan error)
+			go func() { got <- tt.do(ctx, c) }()
+			<-repeat.Struck()
+			srv.Expire(id)
+			repeat.Release()
+			assert.ErrorIs(t, <-got, ErrOutcomeUnknown)
+		})
+	}
+}

@@ -113,3 +113,33 @@ func TestEnsure(t *testing.T) {
 		assert.ErrorIs(t, c.Ensure(ctx, "e"), ErrInvalidPath)
 	}, WithDefaultData([]byte("default")))
 }
+
+// Another client creates the root of the namespace at the same moment: the create continues. A missing parent is an
+// error, with the root as without.
+func TestTheRootOfANamespaceAppears(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		held := srv.Inject(zktest.Fault{Op: "createContainer", Action: zktest.Hold})
+		team := c.UsingNamespace("team")
+		done := team.Create().InBackground().ForPath(t.Context(), "/a", nil)
+		<-held.Struck()
+		require.NoError(t, srv.Create("/team", nil))
+		held.Release()
+		_, err := done.Wait(t.Context())
+		require.NoError(t, err)
+
+		srv.ResetCounts()
+		_, err = team.Create().ForPath(t.Context(), "/b/c", nil)
+		require.ErrorIs(t, err, ErrNoNode)
+		assert.Equal(t, map[string]int{"create2": 1, "createContainer": 1}, writes(srv))
+	})
+}
+
+// The root of a namespace is a container, whatever mode the parents below it have.
+func TestTheRootOfANamespaceIsAContainer(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		_, err := c.UsingNamespace("team").Create().CreatingParentsIfNeeded().ForPath(t.Context(), "/a/b", nil)
+		require.NoError(t, err)
+		assert.Equal(t, zktest.Container, srv.Tree()["/team"].Mode)
+		assert.Equal(t, zktest.Persistent, srv.Tree()["/team/a"].Mode)
+	})
+}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"crypto/tls"
+	"math"
 	"testing"
 	"time"
 
@@ -47,6 +48,16 @@ func TestInvalidOptions(t *testing.T) {
 	assert.ErrorIs(t, err, ErrInvalidPath)
 	_, err = New("")
 	assert.ErrorIs(t, err, ErrInvalidConnectString)
+}
+
+func TestOptionsAtTheirLimits(t *testing.T) {
+	o := defaultOptions()
+	for i, opt := range []Option{
+		WithSessionTimeout(math.MaxInt32 * time.Millisecond), WithMaxFrame(1024), WithMaxFrame(math.MaxInt32),
+		WithMaxReply(1024), WithMaxReply(math.MaxInt32), WithWindow(1), WithRule(RuleAuto), WithStaleServerBound(0),
+	} {
+		assert.NoError(t, opt(&o), i)
+	}
 }
 
 func TestOptionsAreCopies(t *testing.T) {

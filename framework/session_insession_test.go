@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -103,5 +104,49 @@ func TestUsingRetry(t *testing.T) {
 		assert.ErrorIs(t, err, ErrThrottled)
 		assert.Equal(t, 5, busy.Hits())
 		assert.Nil(t, quick.UsingRetry(nil).view.retry, "the client's own")
+	})
+}
+
+// What the caller's function returned after the end of its session is in the error, too.
+func TestInSessionReturnsBothErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		mine := errors.New("mine")
+		err := c.InSession(t.Context(), func(ctx context.Context, s *Session) error {
+			srv.Expire(s.ID())
+			<-ctx.Done()
+			return mine
+		})
+		assert.ErrorIs(t, err, mine)
+		assert.ErrorIs(t, err, ErrSessionLost)
+	})
+}
+
+// The time limit of a try is the client's, not the caller's.
+func TestSessionSoonWithoutAServer(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		id := connected(t, c).ID()
+		srv.Stop()
+		time.Sleep(time.Minute) // the session is lost
+		_, err := c.SessionSoon(t.Context())
+		assert.ErrorIs(t, err, ErrNotConnected)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = c.SessionSoon(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+
+		require.NoError(t, srv.Start())
+		require.NoError(t, c.WaitConnected(t.Context()))
+		s, err := c.SessionSoon(t.Context())
+		require.NoError(t, err)
+		assert.NotEqual(t, id, s.ID())
+	}, WithConnectionTimeout(2*time.Second), WithRetry(retry.RetryNTimes{}))
+}
+
+func TestSessionsInText(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
+		assert.Equal(t, "{ZooKeeper session of epoch 1}", fmt.Sprint(*connected(t, c)))
+		assert.Equal(t, "{no ZooKeeper session}", fmt.Sprint(Session{}))
 	})
 }

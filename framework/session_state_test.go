@@ -148,3 +148,9 @@ func FuzzMachine(f *testing.F) {
 		}
 	})
 }
+
+func TestNamesOfStates(t *testing.T) {
+	assert.Equal(t, "ReadOnly", ReadOnly.String())
+	assert.Equal(t, "State(6)", (ReadOnly + 1).String())
+	assert.Equal(t, "State(-1)", State(-1).String())
+}
