@@ -270,6 +270,27 @@ func TestProtectedCreateIsLeftUnsent(t *testing.T) {
 	})
 }
 
+// The clean-up has found the node, and its delete is lost, or refused for a passing reason: it is repeated.
+func TestProtectedCreateIsLeftAndItsDeleteFails(t *testing.T) {
+	for _, fault := range []zktest.Fault{
+		{Action: zktest.CutBefore}, {Action: zktest.ReplyError, Err: zktest.ErrThrottledOp},
+	} {
+		t.Run(fault.Action.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
+				fault.Op = "delete"
+				struck := srv.Inject(fault)
+				_, err := c.Create().WithMode(EphemeralSequential).WithProtection().ForPath(t.Context(), "/lock-", nil)
+				require.ErrorIs(t, err, ErrConnectionLoss)
+				time.Sleep(5 * time.Second)
+				assert.Equal(t, 1, struck.Hits())
+				assert.Empty(t, protectedNodes(srv))
+				assert.Zero(t, c.PendingCleanups())
+			}, WithRetry(retry.RetryNTimes{}))
+		})
+	}
+}
+
 // The policy is exhausted while the outcome is unknown: the node is removed when the connection is back.
 func TestProtectedCreateGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

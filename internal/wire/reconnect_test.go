@@ -262,6 +262,33 @@ func TestNoChangeIsReportedOnceMoreAfterAReconnect(t *testing.T) {
 	})
 }
 
+// The watches are armed again by two requests, and the connection is lost between them. The reply to the first has shown a
+// newer zxid; the second, on the next connection, asks for what happened since the time before.
+func TestWatchesFireForTheWholeGapWhenHalfOfThemWereArmed(t *testing.T) {
+	const limit = 16 << 10
+	onServer(t, zktest.Config{MaxFrame: limit}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.MaxFrame = limit })
+		var watches []*heard
+		for _, name := range []string{"a", "b"} {
+			path := "/" + strings.Repeat(name, limit/2)
+			require.NoError(t, srv.Create(path, nil))
+			watches = append(watches, c.watch(Data, path))
+		}
+		changed := watches[1]
+		c.lose(srv)
+		require.NoError(t, srv.Set(changed.Path, nil))
+		hold := srv.Inject(zktest.Fault{Op: "setWatches", After: 1, Action: zktest.Hold})
+		c.regain(srv)
+		<-hold.Struck()
+		synctest.Wait()
+		c.reconnect(srv)
+		hold.Release()
+		c.sync()
+		assert.Empty(t, watches[0].types())
+		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
+	})
+}
+
 func TestPersistentWatchesAreToldToReadAgain(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/p", nil))

@@ -329,6 +329,18 @@ func TestSetItemsThatWaits(t *testing.T) {
 	})
 }
 
+// A SetItems that is overtaken by another of the same member returns together with that one.
+func TestSetItemsThatIsOvertaken(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(1), nil)
+		w.after(settle, "1=a")
+		first := recipetest.Begin(t, func() (int, error) { return 0, a.a.SetItems(background, numbers(2)) }).Waits()
+		require.NoError(t, a.a.SetItems(background, numbers(3)))
+		first.OK()
+		w.after(time.Millisecond, "1=a 2=a 3=a")
+	})
+}
+
 // Weights: at first, and changed; with 0 a member gives all away.
 func TestWeights(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {

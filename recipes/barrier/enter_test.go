@@ -3,6 +3,7 @@ package barrier_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,6 +296,36 @@ func TestEnterOpenedAndCancelled(t *testing.T) {
 			clean(t, s)
 		}
 	})
+}
+
+// The event of the opening comes when Enter has found that its context has ended, and has not returned yet.
+func TestEnterOpenedWhenTheContextHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ctx, cancel := context.WithCancel(background)
+		w := entering(t, &openingContext{Context: ctx, s: s}, barrier.NewDouble(newClient(t, s), path, 2)).Waits()
+		cancel()
+		require.NoError(t, w.End().OK().Leave(background))
+		clean(t, s)
+	})
+}
+
+// openingContext is a context whose first Err after its end opens the barrier, and waits for the event.
+type openingContext struct {
+	context.Context
+	s    *zktest.Server
+	once sync.Once
+}
+
+func (c *openingContext) Err() error {
+	err := c.Context.Err()
+	if err != nil {
+		c.once.Do(func() {
+			_ = c.s.Create(path+"/ready", nil)
+			time.Sleep(time.Millisecond)
+		})
+	}
+	return err
 }
 
 // The reply to the create is lost: the repeat finds the node by its own name.

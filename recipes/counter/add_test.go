@@ -139,6 +139,31 @@ func TestAddGivesUp(t *testing.T) {
 	})
 }
 
+// An Add that is finished at the instant in which its context ends has its sum.
+func TestAddGivesUpWhenItIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		for sum := range int64(20) { // select takes either of the two
+			got, err := n.Add(lateContext{background}, 1)
+			require.NoError(t, err)
+			require.Equal(t, sum+1, got)
+		}
+		tidy(t, s, c)
+	})
+}
+
+// lateContext is a context that has ended when Done returns, which takes a second.
+type lateContext struct{ context.Context }
+
+func (lateContext) Done() <-chan struct{} {
+	time.Sleep(time.Second)
+	ended := make(chan struct{})
+	close(ended)
+	return ended
+}
+
 // A delta whose caller has left is not tried again when the write that it was in was refused.
 func TestAddGivesUpAndSomebodyElseIsFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

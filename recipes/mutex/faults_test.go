@@ -227,6 +227,43 @@ func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 	})
 }
 
+// The caller gives up after another client has replaced the waiter's node, and before the waiter has read that: the other
+// client's node stays.
+func TestOwnNodeReplacedBeforeTheCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		ca, cb, other := newClient(t, s), newClient(t, s), newClient(t, s)
+		lock := acquire(t, mutex.New(ca, path))
+		ctx, cancel := context.WithCancel(background)
+		waiter := waiting(t, ctx, mutex.New(cb, path))
+		node := func() string {
+			children, err := s.Children(path)
+			require.NoError(t, err)
+			for _, name := range children {
+				if name != lock.Node() {
+					return path + "/" + name
+				}
+			}
+			return ""
+		}
+		own := node()
+		read := s.Inject(zktest.Fault{Op: "exists", PathPrefix: own, Action: zktest.Hold})
+		require.NoError(t, s.Set(own, nil))
+		<-read.Struck()
+		require.NoError(t, s.Delete(own))
+		_, err := s.CreateNode(own, nil, zktest.Ephemeral, session(t, other))
+		require.NoError(t, err)
+		cancel()
+		require.ErrorIs(t, waiter.End().Err, context.Canceled)
+		read.Release()
+		synctest.Wait()
+		require.Equal(t, own, node())
+		require.NoError(t, s.Delete(own))
+		release(t, lock)
+		clean(t, s, path)
+	})
+}
+
 // The directory is reaped between two users, and while one is about to queue.
 func TestContainerReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

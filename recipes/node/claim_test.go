@@ -142,6 +142,20 @@ func TestClaimDeletedByHand(t *testing.T) {
 	})
 }
 
+// The node is deleted by hand, and another part of the same process makes one there: Release leaves it alone.
+func TestClaimReplacedInItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		held := claim(t, c)
+		require.NoError(t, s.Delete(path))
+		_, err := c.Create().WithMode(framework.Ephemeral).ForPath(background, path, []byte("another"))
+		require.NoError(t, err)
+		require.NoError(t, held.Release(background), "the deletion is not known yet")
+		has(t, s, session(t, c), "another")
+	})
+}
+
 // Released while it is cut off: the client goes on, and takes nobody else's node away.
 func TestClaimReleasedWhileCutOff(t *testing.T) {
 	for _, stolen := range []bool{false, true} {

@@ -312,6 +312,28 @@ func TestItemDeletedByHandWhileItIsHandled(t *testing.T) {
 	})
 }
 
+// An item's data are replaced after a consumer has read them, and before it takes the item off: it handles the new data.
+func TestItemReplacedBeforeItIsTakenOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path)
+		put(t, q, "new")
+		replacement := s.Tree()[path+"/queue-0000000000"].Data
+		require.NoError(t, s.Delete(path+"/queue-0000000000"))
+		put(t, q, "old")
+		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		var h handled
+		stop := consuming(t, q, h.handle)
+		<-hold.Struck()
+		require.NoError(t, s.Set(path+"/queue-0000000001", replacement))
+		hold.Release()
+		require.Equal(t, []string{"new"}, h.wait(1))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
 // Without the permission to delete it the lock of an item stays while the session lasts, and the log has it. Of a lock
 // that is deleted it has nothing.
 func TestALockThatCannotBeDeletedIsLogged(t *testing.T) {

@@ -268,6 +268,25 @@ func TestDowngradeThatFails(t *testing.T) {
 	})
 }
 
+// The reply is lost, and the repeat is refused: the node that the first try has made is deleted.
+func TestDowngradeWhoseRepeatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		rw := rwlock.New(newClient(t, s), path)
+		writer := acquire(t, background, rw.WriteLock())
+		s.Inject(zktest.Fault{Op: "multi", Action: zktest.LoseReply})
+		s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		_, err := rw.ReadLock().Acquire(writer.Context())
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		synctest.Wait()
+		children, err := s.Children(path)
+		require.NoError(t, err)
+		require.Equal(t, []string{writer.Node()}, children)
+		release(t, writer)
+		clean(t, s)
+	})
+}
+
 // A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call
 // outlives its context, and nothing is left.
 func TestDowngradeCancelled(t *testing.T) {
