@@ -305,7 +305,7 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 }
 
 // A leaf gets a child while the reply that shows it as a leaf waits for the cache's goroutine. The watches of the leaves are
-// set as of a transaction before that reply, also if later reads are sent meanwhile:
+// set as of a transaction before that reply, even if later reads are in flight:
 //
 //  1. The server replies to the reads of five new nodes. One of them gets a child.
 //  2. The cache handles an event, and sends another read; the client has seen a later zxid.

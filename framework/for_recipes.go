@@ -126,9 +126,9 @@ func (c *Client) Err() error {
 	return err
 }
 
-// WaitError returns the error of a wait that ended because ctx has ended. It matches ctx.Err(), context.Cause(ctx) and last,
-// the last failure of the wait (nil for none). If there is no connection, the error's text has the reason. For authors
-// of recipes.
+// WaitError returns the error of a wait that ended because ctx has ended. It matches ctx.Err(), context.Cause(ctx) and
+// last, the last failure of the wait (nil for none). If there is no connection, the error's text has the reason. For
+// authors of recipes.
 func (c *Client) WaitError(ctx context.Context, last error) error {
 	err := flow.Ended(ctx)
 	if last != nil {

@@ -263,19 +263,6 @@ func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
 	})
 }
 
-// A write whose reply is lost may be the first request of a client, before that has seen any zxid.
-func TestIdempotentFirstRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t)
-		plant(t, srv, "/a")
-		lost := srv.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
-		stat, err := dial(t, srv).SetData().Idempotent().WithVersion(0).ForPath(t.Context(), "/a", []byte("one"))
-		require.NoError(t, err)
-		assert.Equal(t, int32(1), stat.Version)
-		assert.Equal(t, 1, lost.Hits())
-	})
-}
-
 // In a later session nothing proves that a try was not executed. But the last change before the first try is no try's.
 func TestIdempotentOperationsInALaterSession(t *testing.T) {
 	for _, tt := range []struct {

@@ -144,7 +144,7 @@ func TestAReplyBeforeAWriteThatFails(t *testing.T) {
 	})
 }
 
-// failingConn is a connection whose writes fail while broken is true.
+// failingConn is a connection whose writes fail while broken is set.
 type failingConn struct {
 	net.Conn
 	broken *atomic.Bool

@@ -368,7 +368,7 @@ func TestRunOutlastsTheRetryPolicy(t *testing.T) {
 	})
 }
 
-// The function returns an error of its own after Run's context has ended: Run's error has both.
+// The function's error after the end of Run's context is joined with the context's.
 func TestRunReportsTheLastErrorOfItsFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
