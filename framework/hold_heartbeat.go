@@ -158,28 +158,27 @@ func failedOperation(results []jute.MultiResult) (index int, code int32) {
 	return -1, jute.CodeOK
 }
 
-// onCheckFailed handles a heartbeat whose check at index failed. If the node is missing, it ends the hold. Then it checks
-// the nodes of the other holds again, because a failed transaction is not committed and proves nothing.
+// onCheckFailed handles a heartbeat whose check at index failed; with index -1 the server has refused the transaction as a
+// whole. If the node is missing, it ends the hold. Then it checks the nodes of the other holds: the failed transaction has
+// shown nothing of those behind index. It has extended the session all the same, because it was committed.
 func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
-	if index < 0 || index >= len(batch) {
+	switch {
+	case index < 0:
 		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
 			"epoch", e.number, "err", codeError(code))
 		return
+	case index >= len(batch):
+		return // the check of the root
 	}
 	h := batch[index]
-	switch code {
-	case jute.CodeNoNode:
+	if code == jute.CodeNoNode {
 		h.loseHold(ErrNodeDeleted)
-	case jute.CodeNoAuth:
-		m.core.log.Warn("no permission to check our own hold's node in heartbeats: only a watch will report "+
-			"its deletion", "epoch", e.number, "path", h.fullPath)
+	} else {
+		m.core.log.Warn("our own hold's node cannot be checked in heartbeats: only a watch will report its deletion",
+			"epoch", e.number, "path", h.fullPath, "err", codeError(code))
 		h.mu.Lock()
 		h.uncheckable = true
 		h.mu.Unlock()
-	default:
-		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
-			"epoch", e.number, "path", h.fullPath, "err", codeError(code))
-		return
 	}
 	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)
 	for _, batch := range batchHolds(rest) {

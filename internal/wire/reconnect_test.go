@@ -224,28 +224,6 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 	})
 }
 
-// A server that is about to close a session drops requests without a reply, on a connection that lives. If
-// that strikes the request that arms the watches again, the next connection has to ask for what happened
-// since the time before, and not since what was seen in between.
-func TestWatchesFireForTheWholeGapWhenArmingWasDropped(t *testing.T) {
-	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
-		require.NoError(t, srv.Create("/changed", nil))
-		changed := c.watch(Data, "/changed")
-		c.lose(srv)
-		require.NoError(t, srv.Set("/changed", nil))
-		drop := srv.Inject(zktest.Fault{Op: "setWatches", Action: zktest.DropRequest})
-		c.regain(srv)
-		c.do(jute.OpCreate, creation("/seen", 0)) // we have seen what is newer than the change
-		require.Equal(t, 1, drop.Hits())
-		require.Empty(t, changed.types())
-		srv.Cut(c.ID())
-		c.await(Disconnected)
-		c.await(Connected)
-		c.sync()
-		assert.Equal(t, []int32{jute.EventNodeDataChanged}, changed.types())
-	})
-}
-
 // Once the watches are armed again, a later reconnect reports no change from before.
 func TestNoChangeIsReportedOnceMoreAfterAReconnect(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
