@@ -31,6 +31,13 @@ func deleted(path string, c, m int64) Event {
 	return Event{Type: Deleted, Path: path, Old: version(path, c, m)}
 }
 
+// restored is a node of restored data, whose zxids were used before: only its time differs.
+func restored(path string, c, m int64) *Node {
+	n := version(path, c, m)
+	n.Stat.Ctime, n.Stat.Mtime = 1, 1
+	return n
+}
+
 func failed(path, why string) Event { return Event{Type: Failed, Path: path, Err: errors.New(why)} }
 
 func TestDeltas(t *testing.T) {
@@ -68,6 +75,10 @@ func TestDeltas(t *testing.T) {
 			[]Event{deleted("/a/b", 2, 2), deleted("/a-b", 3, 3), deleted("/a", 1, 1), created("/a", 6),
 				created("/a/b", 2), created("/a-b", 3)},
 			"Deleted /a/b 2:2, Deleted /a 1:1, Created /a 6:6, Created /a/b 2:2"},
+		{"gone, and another with its zxids", []Event{deleted("/a", 1, 2), {Type: Created, Path: "/a", New: restored("/a", 1, 2)}},
+			"Deleted /a 1:2, Created /a 1:2"},
+		{"another with its zxids", []Event{{Type: Changed, Path: "/a", Old: version("/a", 1, 2), New: restored("/a", 1, 2)}},
+			"Deleted /a 1:2, Created /a 1:2"},
 		{"failed", []Event{failed("/a", "x"), failed("/a", "y")}, "Failed /a y"},
 		{"failed and then well", []Event{failed("/a", "x"), changed("/a", 1, 1, 2)}, "Changed /a 1:1 1:2"},
 		{"failed and then gone, never known", []Event{created("/a", 1), failed("/a", "x"), deleted("/a", 1, 1)},

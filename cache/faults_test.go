@@ -271,6 +271,29 @@ func TestWipedData(t *testing.T) {
 	})
 }
 
+// A node of restored data is another node, although it has the zxids, the version and the data of the earlier one.
+func TestARestoredNodeWithTheZxidsOfTheEarlier(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r")
+		tree := open(t, c, "/r")
+		l := listenTo(t, tree)
+		settle()
+		earlier, _ := tree.Get("/r")
+		require.Equal(t, []string{"Created /r", "Initialized"}, l.take())
+		srv.Wipe()
+		for i := 0; srv.Zxid() < earlier.Stat.Czxid-1; i++ {
+			create(t, srv, fmt.Sprintf("/other-%d", i))
+		}
+		create(t, srv, "/r")
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		settle()
+		now, _ := tree.Get("/r")
+		require.Equal(t, earlier.Stat.Czxid, now.Stat.Czxid)
+		assert.Equal(t, []string{"Deleted /r", "Created /r"}, l.take())
+	})
+}
+
 // A connection that breaks during the load goes on where it was.
 func TestCutsDuringTheLoad(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {

@@ -184,3 +184,44 @@ func TestWhoGivesUpDuringTheWriteHasNoHold(t *testing.T) {
 		assert.NotContains(t, err.Error(), "too long to commit")
 	})
 }
+
+// The connection is lost between the proof and the grant, so no hold begins: the session counts none then, and its next
+// hold as one.
+func TestAGrantThatALossOvertakesIsNoHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
+		lose := true
+		var away *zktest.Injection
+		c := dial(t, srv, WithSessionTimeout(4*time.Second), WithHooks(Hooks{
+			Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+				if lose {
+					away = srv.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold})
+					srv.Cut(0)
+					time.Sleep(time.Millisecond) // the client has found the loss
+				}
+				return ctx, func(error) {}
+			},
+		}))
+		s := connected(t, c)
+		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+		require.NoError(t, err)
+		_, err = s.Hold(t.Context(), HoldOptions{Path: "/lock"})
+		require.ErrorIs(t, err, ErrSuspended)
+		away.Release()
+		require.NoError(t, c.WaitConnected(t.Context()))
+		writesInAMinute := func() int {
+			srv.ResetCounts()
+			time.Sleep(time.Minute)
+			return srv.Counts()["multi"]
+		}
+		assert.Zero(t, writesInAMinute(), "nothing is held")
+		lose = false
+		h, err := s.Hold(t.Context(), HoldOptions{Path: "/lock"})
+		require.NoError(t, err)
+		assert.InDelta(t, 90, writesInAMinute(), 2, "one every 4 s/6")
+		assert.True(t, h.Valid())
+		h.End(nil)
+		assert.Zero(t, writesInAMinute(), "nor after it")
+		assert.NoError(t, s.Context().Err())
+	})
+}

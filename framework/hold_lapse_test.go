@@ -122,3 +122,23 @@ func TestAMachineThatHasSlept(t *testing.T) {
 		assert.Less(t, time.Since(began), time.Second)
 	})
 }
+
+// A machine has slept for longer than a server may be silent, but not for as long as the session lives. The replies that
+// arrive after the sleep count first: the connection stays, and the hold with it.
+func TestAMachineThatHasSleptKeepsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		s := connected(t, dial(t, srv))
+		h := hold(t, s, "/lock", HoldOptions{})
+		for range 3 {
+			srv.Delay(0, 900*time.Millisecond) // longer than the ping interval: a reply is missing at any time
+			time.Sleep(time.Second)
+			wire.Sleep(5 * time.Second)
+			time.Sleep(5 * time.Second)
+			srv.Delay(0, 0)
+			time.Sleep(5 * time.Second)
+			require.True(t, h.Valid())
+			require.Equal(t, uint64(1), s.Connections())
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,5 +78,31 @@ func TestAnUnreadableNodeIsReadWhenItsHoldHasWaited(t *testing.T) {
 			_, err = s.Hold(t.Context(), HoldOptions{Path: "/lock"})
 			assert.ErrorIs(t, err, tt.want)
 		})
+	}
+}
+
+// A read of an own node that is lost with the connection, or refused for a passing reason, is repeated: the deletion of the
+// node still ends the hold.
+func TestALostReadOfAnOwnNodeIsRepeated(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V39, zktest.V37} {
+		for _, op := range []zktest.Op{"exists", "getACL"} {
+			for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore, zktest.ReplyError} {
+				t.Run(fmt.Sprint(profile, " ", op, " ", action), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := zktest.RunT(t, zktest.Config{Profile: profile})
+						s := connected(t, dial(t, srv, WithDefaultACL(ACL{PermAll &^ PermRead, "world", "anyone"})))
+						lost := srv.Inject(zktest.Fault{Op: op, PathPrefix: "/lock", Action: action, Err: zktest.ErrThrottledOp})
+						h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+						<-lost.Struck()
+						time.Sleep(2 * time.Second)
+						require.True(t, h.Valid(), "the node is untouched")
+						require.NoError(t, srv.Delete("/lock"))
+						time.Sleep(13 * time.Second) // the session timeout and a quarter
+						require.False(t, h.Valid())
+						over(t, h, ErrNodeDeleted)
+					})
+				})
+			}
+		}
 	}
 }

@@ -150,7 +150,7 @@ func (b CreateBuilder) checkArguments(path string) error {
 	case b.idempotent && b.node.mode.isSequential() && !b.protection:
 		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
 	case b.inPlaceOf != nil:
-		return b.inPlaceOf.checkArguments(b)
+		return b.inPlaceOf.checkArguments(b, path)
 	}
 	return nil
 }

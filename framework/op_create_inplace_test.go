@@ -125,6 +125,31 @@ func TestCreateInPlaceOfAfterALostReply(t *testing.T) {
 	}
 }
 
+// A node and its sibling with the same UUID could not be distinguished: after a lost request the search would find the
+// old node in place of the new one.
+func TestCreateInPlaceOfASibling(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		standsIn(t, c)
+		place, err := sequential(c).ForPath(t.Context(), "/rights/lock-", nil)
+		require.NoError(t, err)
+		var dir Stat
+		_, err = c.GetChildren().StoringStatIn(&dir).ForPath(t.Context(), "/rights")
+		require.NoError(t, err)
+		lost := srv.Inject(zktest.Fault{Op: "multi", PathPrefix: place, Action: zktest.CutBefore})
+		path, err := sequential(c).InPlaceOf(place, &dir).ForPath(t.Context(), "/rights/lease-", nil)
+		assert.ErrorIs(t, err, ErrBadArguments)
+		assert.Empty(t, path)
+		assert.Zero(t, lost.Hits(), "nothing is sent")
+
+		// Without a UUID in the old name the new node has its own.
+		lost.Remove()
+		_, err = c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/rights/plain", nil)
+		require.NoError(t, err)
+		_, err = sequential(c).InPlaceOf("/rights/plain", &dir).ForPath(t.Context(), "/rights/lease-", nil)
+		assert.NoError(t, err)
+	})
+}
+
 // A caller that gives up while the transaction is under way leaves nothing.
 func TestCreateInPlaceOfWithoutItsCaller(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.HoldReply, zktest.LoseReply} {

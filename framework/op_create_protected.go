@@ -245,7 +245,8 @@ func (p *protectedCreate) settleFailure(err error, abandoned bool) error {
 //
 // If the node at old does not exist, the create fails with ErrNodeDeleted. The new node must have protection (else
 // ErrBadArguments). If the name at old has a UUID, the new node's name has the same, so that other clients can recognize
-// it. A missing parent is not created.
+// it. Then the two nodes must not have the same parent (else ErrBadArguments), since after a lost reply they could not be
+// distinguished. A missing parent is not created.
 func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
 	b.inPlaceOf = &inPlaceArguments{oldPath: old, parentStat: parent}
 	return b
@@ -258,8 +259,9 @@ type inPlaceArguments struct {
 	parentStat *Stat
 }
 
-// checkArguments returns the error of invalid arguments, and sets oldFull.
-func (p *inPlaceArguments) checkArguments(b CreateBuilder) (err error) {
+// checkArguments returns the error of invalid arguments, and sets oldFull. path is the path of the new node.
+func (p *inPlaceArguments) checkArguments(b CreateBuilder, path string) (err error) {
+	_, _, reused := zkpath.ParseProtected(zkpath.Base(p.oldPath))
 	switch {
 	case p.parentStat == nil:
 		return badArguments("InPlaceOf needs the Stat of the parent")
@@ -267,6 +269,8 @@ func (p *inPlaceArguments) checkArguments(b CreateBuilder) (err error) {
 		return badArguments("InPlaceOf needs a parent without data; this one has %d bytes", p.parentStat.DataLength)
 	case !b.protection, b.orSet, b.node.mode == Container, b.node.ttl > 0:
 		return badArguments("InPlaceOf needs WithProtection, and neither OrSetData nor a container or TTL node")
+	case reused && zkpath.Parent(p.oldPath) == zkpath.Parent(path): // findNode would find the old node
+		return badArguments("InPlaceOf needs an old node with another parent, if its name has a UUID: %s", p.oldPath)
 	}
 	p.oldFull, err = b.c.fullPath(p.oldPath)
 	return err

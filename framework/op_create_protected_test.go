@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -112,33 +113,35 @@ func TestProtectedCreateInAParentThatIsGone(t *testing.T) {
 }
 
 // A node of a session that was lost is not ours: a new one is made, with a new UUID, and the result is the
-// one of the new session.
+// one of the new session. The search for a node that was never made ends, too.
 func TestProtectedCreateOverASession(t *testing.T) {
 	for _, mode := range []CreateMode{EphemeralSequential, PersistentSequential} {
-		t.Run(mode.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-				require.NoError(t, c.CreateContainers(t.Context(), "/locks"))
-				first := connected(t, c)
-				lost := srv.Inject(zktest.Fault{Op: "create2", PathPrefix: "/locks", Action: zktest.HoldReply})
-				go func() {
-					<-lost.Struck()
-					srv.Expire(first.ID())
-				}()
-				var stat Stat
-				path, err := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat).ForPath(
-					t.Context(), "/locks/lock-", nil,
-				)
-				require.NoError(t, err)
-				second := connected(t, c)
-				require.NotEqual(t, first.ID(), second.ID())
-				if mode.isEphemeral() {
-					assert.Equal(t, second.ID(), stat.EphemeralOwner)
-				}
-				time.Sleep(2 * time.Minute)
-				assert.Equal(t, []string{path}, protectedNodes(srv))
-				assert.Zero(t, c.PendingCleanups())
+		for _, action := range []zktest.Action{zktest.HoldReply, zktest.DropRequest} {
+			t.Run(fmt.Sprint(mode, " ", action), func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+					require.NoError(t, c.CreateContainers(t.Context(), "/locks"))
+					first := connected(t, c)
+					lost := srv.Inject(zktest.Fault{Op: "create2", PathPrefix: "/locks", Action: action})
+					go func() {
+						<-lost.Struck()
+						srv.Expire(first.ID())
+					}()
+					var stat Stat
+					path, err := c.Create().WithMode(mode).WithProtection().StoringStatIn(&stat).ForPath(
+						t.Context(), "/locks/lock-", nil,
+					)
+					require.NoError(t, err)
+					second := connected(t, c)
+					require.NotEqual(t, first.ID(), second.ID())
+					if mode.isEphemeral() {
+						assert.Equal(t, second.ID(), stat.EphemeralOwner)
+					}
+					time.Sleep(2 * time.Minute)
+					assert.Equal(t, []string{path}, protectedNodes(srv))
+					assert.Zero(t, c.PendingCleanups())
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -382,3 +382,32 @@ func leaveDelete(t *testing.T, c *Client, trouble func()) {
 	require.ErrorIs(t, c.Delete().Guaranteed().ForPath(ctx, "/a"), ErrOutcomeUnknown)
 	require.Equal(t, 1, c.PendingCleanups())
 }
+
+// When the context ends, the rest of a batch is not sent any more: neither the deletes that wait for the window nor
+// those that wait for a connection are executed after the call has returned.
+func TestADeleteOfManyChildrenEndsWithItsContext(t *testing.T) {
+	bothWays(t, func(t *testing.T, background bool) {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			for i := range 100 {
+				plant(t, srv, fmt.Sprintf("/a/%d", i))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			first := srv.Inject(zktest.Fault{Op: "delete", PathPrefix: "/a/", Action: zktest.Hold})
+			done := make(chan error, 1)
+			go func() { done <- deleteThe(ctx, c.Delete().DeletingChildrenIfNeeded(), background, "/a") }()
+			<-first.Struck()
+			synctest.Wait()
+			sent := c.Health().InFlight
+			require.Positive(t, c.Health().Queued, "the window has no room for all")
+			cancel()
+			assert.ErrorIs(t, <-done, context.Canceled)
+			synctest.Wait()
+			assert.Zero(t, c.Health().Queued)
+			first.Release()
+			require.NoError(t, c.Sync().ForPath(t.Context(), "/a"))
+			names, err := srv.Children("/a")
+			require.NoError(t, err)
+			assert.Len(t, names, 100-sent)
+		})
+	})
+}

@@ -99,6 +99,7 @@ func TestARefusalAfterALostReply(t *testing.T) {
 		"set, executed":                   {"setData", set(1), true, nothing, nothing, errUnknown},
 		"set, executed and overwritten":   {"setData", set(1), true, nothing, sets("theirs"), errUnknown},
 		"set, executed and made anew":     {"setData", set(1), true, nothing, all(deletes("/n/child", "/n"), creates("/n")), errUnknown},
+		"set, executed, anew and set":     {"setData", set(1), true, nothing, all(deletes("/n/child", "/n"), creates("/n"), sets("theirs", "theirs")), errUnknown},
 		"set, made anew":                  {"setData", set(1), false, nothing, all(deletes("/n/child", "/n"), creates("/n")), errUnknown},
 		"set, unreadable":                 {"setData", set(0), false, unreadable, nothing, errUnknown},
 		"set again, other between":        {"setData", setAgain, false, nothing, sets("theirs"), ErrBadVersion},
@@ -114,6 +115,7 @@ func TestARefusalAfterALostReply(t *testing.T) {
 		"create or set":                   {"setData", orSet(0), false, nothing, nothing, ErrBadVersion},
 		"create or set, other between":    {"setData", orSet(1), false, nothing, sets("theirs"), ErrBadVersion},
 		"create or set, executed":         {"setData", orSet(1), true, nothing, sets("theirs"), errUnknown},
+		"create or set, executed, anew":   {"setData", orSet(1), true, nothing, all(deletes("/n/child", "/n"), creates("/n"), sets("theirs", "theirs")), errUnknown},
 		"delete, children":                {"delete", plain, false, nothing, nothing, ErrNotEmpty},
 		"delete, version":                 {"delete", versioned, false, nothing, nothing, ErrBadVersion},
 		"delete, children in between":     {"delete", plain, false, deletes("/n/child"), creates("/n/new"), ErrNotEmpty},
@@ -174,4 +176,56 @@ func TestARefusalInTheNextSession(t *testing.T) {
 		repeat.Release()
 		assert.ErrorIs(t, <-got, ErrOutcomeUnknown)
 	})
+}
+
+// The node is deleted between the refusal of the repeat and the read that follows it: then the read proves nothing.
+func TestANodeThatIsDeletedAfterARefusal(t *testing.T) {
+	for name, tc := range map[string]struct {
+		op, read zktest.Op
+		call     func(context.Context, *Client) error
+		want     error
+	}{
+		"set": {"setData", "getData", func(ctx context.Context, c *Client) error {
+			return second(c.SetData().WithVersion(0).ForPath(ctx, "/n", []byte("ours")))
+		}, ErrOutcomeUnknown},
+		"create": {"create2", "getData", func(ctx context.Context, c *Client) error {
+			return second(c.Create().Idempotent().ForPath(ctx, "/n", []byte("ours")))
+		}, ErrOutcomeUnknown},
+		"create or set": {"setData", "getData", func(ctx context.Context, c *Client) error {
+			return second(c.Create().OrSetDataVersion(0).ForPath(ctx, "/n", []byte("ours")))
+		}, ErrOutcomeUnknown},
+		"create or set, idempotent": {"setData", "getData", func(ctx context.Context, c *Client) error {
+			return second(c.Create().OrSetDataVersion(0).Idempotent().ForPath(ctx, "/n", []byte("ours")))
+		}, nil},
+		"delete, version": {"delete", "exists", func(ctx context.Context, c *Client) error {
+			return c.Delete().WithVersion(0).ForPath(ctx, "/n")
+		}, ErrOutcomeUnknown},
+		"multi": {"multi", "getData", func(ctx context.Context, c *Client) error {
+			return second(c.IdempotentTransaction(ctx, c.TransactionOp().SetData().WithVersion(0).ForPath("/n", nil)))
+		}, ErrOutcomeUnknown},
+		"multi, delete": {"multi", "getData", func(ctx context.Context, c *Client) error {
+			return second(c.IdempotentTransaction(ctx, c.TransactionOp().Check().ForPath("/"),
+				c.TransactionOp().Delete().WithVersion(0).ForPath("/n")))
+		}, ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				plant(t, srv, "/n")
+				require.NoError(t, srv.Set("/n", nil))
+				require.NoError(t, c.Sync().ForPath(t.Context(), "/n"))
+				srv.Inject(zktest.Fault{Op: tc.op, Action: zktest.CutBefore})
+				read := srv.Inject(zktest.Fault{Op: tc.read, PathPrefix: "/n", Action: zktest.Hold})
+				got := make(chan error)
+				go func() { got <- tc.call(t.Context(), c) }()
+				<-read.Struck()
+				require.NoError(t, srv.Delete("/n"))
+				read.Release()
+				if err := <-got; tc.want == nil {
+					assert.NoError(t, err)
+				} else {
+					assert.ErrorIs(t, err, tc.want)
+				}
+			})
+		})
+	}
 }

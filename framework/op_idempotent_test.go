@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -297,5 +298,42 @@ func TestIdempotentOperationsInALaterSession(t *testing.T) {
 			repeat.Release()
 			assert.ErrorIs(t, <-got, ErrOutcomeUnknown)
 		})
+	}
+}
+
+// A node that an earlier try cannot have made is not attributed to it, although it has the same data: another session's
+// ephemeral node, or a persistent one in place of an ephemeral one.
+func TestAForeignNodeIsNotAttributedToAnEarlierTry(t *testing.T) {
+	for _, tt := range []struct{ ours, theirs CreateMode }{
+		{Persistent, Ephemeral}, {Ephemeral, Ephemeral}, {Ephemeral, Persistent},
+	} {
+		for op, call := range map[zktest.Op]func(context.Context, *Client) error{
+			"create2": func(ctx context.Context, c *Client) error {
+				return second(c.Create().Idempotent().WithMode(tt.ours).ForPath(ctx, "/n", []byte("x")))
+			},
+			"multi": func(ctx context.Context, c *Client) error {
+				return second(c.IdempotentTransaction(ctx, c.TransactionOp().SetData().WithVersion(0).ForPath("/old", []byte("x")),
+					c.TransactionOp().Create().WithMode(tt.ours).ForPath("/n", []byte("x"))))
+			},
+		} {
+			t.Run(fmt.Sprint(op, " ", tt.ours, " ", tt.theirs), func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+					plant(t, srv, "/old")
+					other := dial(t, srv)
+					connected(t, other)
+					srv.Inject(zktest.Fault{Op: op, Action: zktest.CutBefore})
+					repeat := srv.Inject(zktest.Fault{Op: op, Session: connected(t, c).ID(), Action: zktest.Hold})
+					got := make(chan error)
+					go func() { got <- call(t.Context(), c) }()
+					<-repeat.Struck()
+					to := other.TransactionOp()
+					_, err := other.Transaction(t.Context(), to.SetData().ForPath("/old", []byte("x")),
+						to.Create().WithMode(tt.theirs).ForPath("/n", []byte("x")))
+					require.NoError(t, err)
+					repeat.Release()
+					assert.ErrorIs(t, <-got, ErrConnectionLoss)
+				})
+			})
+		}
 	}
 }

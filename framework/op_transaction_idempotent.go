@@ -51,10 +51,15 @@ func (c *Client) IdempotentTransaction(
 			case expected.areContradictedBy(found, r.precedesTries):
 				return r.clearUnknownOutcome()
 			}
-			refused := t.refusedOperation(repeatRefusal(err))
-			if refused != nil && expected[refused.full].causesRefusal(*refused) &&
-				expected.areMatchedBy(found, r.zxidBefore, r.epoch.wire.ID()) {
-				return t.resultsFromNodes(found), false, nil
+			reason := repeatRefusal(err)
+			if refused := t.refusedOperation(reason); refused != nil {
+				node := expected[refused.full]
+				// If an earlier try has deleted the node, the repeat is refused with ErrNoNode. Any other refusal shows that the
+				// node existed at the repeat: if it does not exist now, another client has deleted it.
+				if node.deleted == errors.Is(reason, ErrNoNode) && node.causesRefusal(*refused) &&
+					expected.areMatchedBy(found, r.zxidBefore, r.epoch.wire.ID()) {
+					return t.resultsFromNodes(found), false, nil
+				}
 			}
 			return nil, false, err
 		}

@@ -32,3 +32,20 @@ func TestSessionsThatEndAtOnce(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// Sessions that are lost a minute apart do not end in quick succession, however many they are: no pause precedes the next.
+func TestSessionsThatEndFarApartCostNoPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
+		c := dial(t, srv, WithFenceGrace(0))
+		for range 15 {
+			s := connected(t, c)
+			time.Sleep(time.Minute)
+			srv.Expire(s.ID())
+			<-s.Done()
+			lost := time.Now()
+			connected(t, c)
+			require.Less(t, time.Since(lost), 50*time.Millisecond)
+		}
+	})
+}
