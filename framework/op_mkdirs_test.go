@@ -111,6 +111,10 @@ func TestEnsure(t *testing.T) {
 		srv.Inject(zktest.Fault{Op: "create", Action: zktest.LoseReply})
 		require.NoError(t, c.Ensure(ctx, "/e/f"))
 		assert.ErrorIs(t, c.Ensure(ctx, "e"), ErrInvalidPath)
+		// Its parent is created; its own create is the fifth request below /g.
+		srv.Inject(zktest.Fault{Op: "create", PathPrefix: "/g/h", After: 4, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		assert.ErrorIs(t, c.Ensure(ctx, "/g/h/i"), ErrNoAuth)
+		assert.Contains(t, srv.Tree(), "/g/h")
 	}, WithDefaultData([]byte("default")))
 }
 
