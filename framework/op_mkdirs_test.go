@@ -131,6 +131,19 @@ func TestTheRootOfANamespaceAppears(t *testing.T) {
 		_, err := done.Wait(t.Context())
 		require.NoError(t, err)
 
+		for namespace, op := range map[string]func(TransactionOps) TransactionOp{
+			"below": func(op TransactionOps) TransactionOp { return op.Create().ForPath("/a", nil) },
+			"root":  func(op TransactionOps) TransactionOp { return op.SetData().ForPath("/", nil) },
+		} {
+			held := srv.Inject(zktest.Fault{Op: "createContainer", Action: zktest.Hold})
+			client, done := c.UsingNamespace(namespace), make(chan error)
+			go func() { done <- second(client.Transaction(t.Context(), op(client.TransactionOp()))) }()
+			<-held.Struck()
+			require.NoError(t, srv.Create("/"+namespace, nil))
+			held.Release()
+			require.NoError(t, <-done, namespace)
+		}
+
 		srv.ResetCounts()
 		_, err = team.Create().ForPath(t.Context(), "/b/c", nil)
 		require.ErrorIs(t, err, ErrNoNode)
