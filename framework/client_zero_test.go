@@ -86,6 +86,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	h.End(nil)
 	assert.False(t, h.Valid())
 	assert.Zero(t, h.Remaining())
+	assert.Zero(t, h.Grace())
 	assert.ErrorIs(t, context.Cause(h.Context()), ErrNoClient)
 }
 
@@ -119,6 +120,8 @@ func TestArgumentsThatAreMistakes(t *testing.T) {
 		_, err := c.UsingNamespace("/a").GetData().ForPath(ctx, "/b")
 		assert.ErrorIs(t, err, ErrInvalidPath)
 		_, err = c.Create().WithMode(PersistentTTL).WithTTL(1500*time.Microsecond).ForPath(ctx, "/a", nil)
+		assert.ErrorIs(t, err, ErrBadArguments)
+		_, err = c.Create().WithMode(PersistentTTL).WithTTL(maxTTL+time.Millisecond).ForPath(ctx, "/a", nil)
 		assert.ErrorIs(t, err, ErrBadArguments)
 		_, err = c.Create().OrSetDataVersion(-5).ForPath(ctx, "/a", nil)
 		assert.ErrorIs(t, err, ErrBadArguments)

@@ -259,7 +259,8 @@ func TestGzipHasALimitByDefault(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, plain)
 	_, err = decompressUpTo(&Gzip{}, "/a", bomb(t, 100), 10)
-	assert.ErrorContains(t, err, "limit of 10 bytes", "it stops there, too")
+	assert.ErrorContains(t, err, "limit of 10 bytes")
+	assert.NotContains(t, err.Error(), "they have", "it stops there, too")
 	_, err = decompressUpTo(Gzip{}, "/a", bomb(t, 1), 0)
 	assert.ErrorIs(t, err, ErrDecompressedTooLarge)
 }

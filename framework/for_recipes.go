@@ -211,10 +211,10 @@ const ContenderDataLimit = 64 << 10
 var ErrDataTooLarge = newSentinel("a participant's data are too large to be read")
 
 // Unpacked decodes the data of another contender's node at path, which were read Undecompressed. With [WithCompression]
-// it decompresses them; data that cannot be decompressed are returned unchanged with an error that matches
-// ErrDecompress, since other clients may not compress. If the data are larger than [ContenderDataLimit], compressed or
-// decompressed, it returns no data and ErrDataTooLarge; if only the decompressed data are, the error also matches
-// ErrDecompressedTooLarge. For authors of recipes.
+// it decompresses them; data that cannot be decompressed are returned unchanged and without an error, since other
+// clients may not compress. If the data are larger than [ContenderDataLimit], compressed or decompressed, it returns no
+// data and ErrDataTooLarge; if only the decompressed data are, the error also matches ErrDecompressedTooLarge. For
+// authors of recipes.
 func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 	if len(data) > ContenderDataLimit {
 		return nil, fmt.Errorf("%w: they have %d bytes, and the limit is %d",

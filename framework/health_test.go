@@ -74,6 +74,15 @@ func TestHealthThroughTheLifeOfAClient(t *testing.T) {
 	})
 }
 
+func TestHealthAsText(t *testing.T) {
+	const held = "Connected in epoch 1, rule bound, valid for 2s, 3 held"
+	h := Health{StateChange: StateChange{Connected, 1},
+		Safety: Safety{Rule: RuleBound, Remaining: 2 * time.Second, Holds: 3}}
+	assert.Equal(t, held, h.String())
+	h.InFlight, h.Queued, h.Cleanups, h.Closed = 4, 4, 5, true
+	assert.Equal(t, held+", requests 4 in flight and 4 queued, 5 clean-ups pending: "+ErrClosed.Error(), h.String())
+}
+
 // The time that is tolerated begins when the connection is lost, once, whatever becomes of the session
 // meanwhile.
 func TestToleranceCountsFromTheLossOfTheConnection(t *testing.T) {

@@ -71,21 +71,27 @@ func TestANodeThatIsDeletedWhileItsHoldWaitsIsNotHeld(t *testing.T) {
 
 // One that is still there is held, whatever passing refusals and cuts the look meets.
 func TestANodeThatIsThereWhenItsHoldHasWaitedIsHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv, answer := unanswered(t)
-		s := connected(t, dial(t, srv))
-		refused := zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 2}
-		looked := srv.Inject(refused)
-		cut := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.CutBefore})
-		time.AfterFunc(time.Second, answer)
-		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
-		<-looked.Struck()
-		<-cut.Struck()
-		time.Sleep(time.Second)
-		assert.Equal(t, 5, srv.CountsOf(s.ID())["exists"], "two refusals, a cut, the look, and the watch")
-		require.NoError(t, srv.Delete("/lock"))
-		over(t, h, ErrNodeDeleted)
-	})
+	for _, cuts := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			srv, answer := unanswered(t)
+			s := connected(t, dial(t, srv))
+			refused := zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 2}
+			looked := srv.Inject(refused)
+			if cuts > 0 {
+				cut := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.CutBefore})
+				defer func() { <-cut.Struck() }()
+			}
+			time.AfterFunc(time.Second, answer)
+			refusedAt := make(chan time.Time, 1)
+			go func() { <-looked.Struck(); refusedAt <- time.Now() }()
+			h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+			assert.Positive(t, time.Since(<-refusedAt), "the look is repeated after a pause")
+			time.Sleep(time.Second)
+			assert.Equal(t, 4+cuts, srv.CountsOf(s.ID())["exists"], "two refusals, a cut, the look, and the watch")
+			require.NoError(t, srv.Delete("/lock"))
+			over(t, h, ErrNodeDeleted)
+		})
+	}
 }
 
 // A caller that gives up, a client that closes, and a connection that is lost while it counts end the look.

@@ -502,7 +502,7 @@ func TestServersThatCommitSlowlyDelayAHold(t *testing.T) {
 			h, err := s.Hold(ctx, HoldOptions{Path: "/lock", Loss: SessionOnly})
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, h.Remaining(), tt.delay)
-			assert.Equal(t, tt.writes, srv.Counts()["multi"])
+			assert.Contains(t, []int{tt.writes, tt.writes + 1}, srv.Counts()["multi"], "a heartbeat may follow at once")
 			assert.Equal(t, tt.took, time.Since(began).Round(time.Millisecond))
 			assert.Zero(t, srv.Counts()["exists"])
 		})

@@ -242,6 +242,18 @@ func TestBatches(t *testing.T) {
 	assert.Equal(t, [][]*Hold{nil}, batchHolds(holds[:1]), "the root instead")
 	assert.Equal(t, [][]*Hold{{holds[1]}}, batchHolds(holds[:2]))
 
+	e := &sessionEpoch{holds: map[*Hold]struct{}{}}
+	for range 3*heartbeatMaxNodes + 10 {
+		e.holds[&Hold{fullPath: "/a"}] = struct{}{}
+	}
+	m, checked := &holdRequests{}, map[*Hold]bool{}
+	for range 4 {
+		for _, h := range m.nextHoldsToCheck(e) {
+			checked[h] = true
+		}
+	}
+	assert.Equal(t, len(e.holds), len(checked), "each hold has its turn before the first one has another")
+
 	long := string(make([]byte, batchMaxBytes/2))
 	assert.Len(t, batchHolds([]*Hold{{fullPath: long}, {fullPath: long}, {fullPath: long}}), 3)
 }

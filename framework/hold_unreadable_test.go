@@ -58,13 +58,14 @@ func TestHoldOfANodeThatCannotBeSeenGoesOn(t *testing.T) {
 // permission to read it the node counts as present.
 func TestAnUnreadableNodeIsReadWhenItsHoldHasWaited(t *testing.T) {
 	for _, tt := range []struct {
-		without Perm
-		deleted bool
-		want    error
+		without           Perm
+		deleted, replaced bool
+		want              error
 	}{
-		{PermRead, false, nil},
-		{PermRead, true, ErrNodeDeleted},
-		{PermRead | PermAdmin, false, nil},
+		{PermRead, false, false, nil},
+		{PermRead, true, false, ErrNodeDeleted},
+		{PermRead, true, true, ErrNodeDeleted},
+		{PermRead | PermAdmin, false, false, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv, answer := unanswered(t)
@@ -73,6 +74,13 @@ func TestAnUnreadableNodeIsReadWhenItsHoldHasWaited(t *testing.T) {
 			require.NoError(t, err)
 			if tt.deleted {
 				time.AfterFunc(time.Second/2, func() { assert.NoError(t, srv.Delete("/lock")) })
+			}
+			if tt.replaced {
+				time.AfterFunc(2*time.Second/3, func() {
+					assert.NoError(t, srv.Create("/lock", nil))
+					assert.NoError(t, srv.SetACL("/lock", zktest.ACL{
+						Perms: int32(PermAll &^ tt.without), Scheme: "world", ID: "anyone"}))
+				})
 			}
 			time.AfterFunc(time.Second, answer)
 			_, err = s.Hold(t.Context(), HoldOptions{Path: "/lock"})

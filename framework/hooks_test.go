@@ -257,6 +257,11 @@ func TestHooksCombine(t *testing.T) {
 				return context.WithValue(ctx, key("in"), name), func(error) { d.add("%s ends", name) }
 			},
 			NodeData: func(context.Context, Acquisition) []byte { return []byte(name) },
+			Queue:    func(q Queue) { d.add("%s gets the line of %s", name, q.Path) },
+			Wait: func(_ context.Context, q Queue) func(error) {
+				d.add("%s waits for %s", name, q.Path)
+				return func(error) { d.add("%s has waited", name) }
+			},
 		}
 	}
 	silent := Hooks{Acquire: func(context.Context, Acquisition) (context.Context, func(error)) {
@@ -268,4 +273,9 @@ func TestHooksCombine(t *testing.T) {
 	assert.Equal(t, []string{"a begins inside <nil>", "b begins inside a", "b ends", "a ends"}, d.lines)
 	assert.Equal(t, "b", ctx.Value(key("in")))
 	assert.Equal(t, "a", string(o.NodeData(ctx, Acquisition{})))
+	d.lines = nil
+	o.Queue(Queue{Path: "/l"})
+	o.Wait(ctx, Queue{Path: "/w"})(nil)
+	assert.Equal(t, []string{"a gets the line of /l", "b gets the line of /l", "a waits for /w", "b waits for /w",
+		"b has waited", "a has waited"}, d.lines)
 }

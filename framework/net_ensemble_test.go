@@ -93,10 +93,11 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"server.1=a:1:2;0": `member 1: "0" is not a port`, "server.10=h:1:2;99999": "is not a port",
 		"server.1=a:1:2;b c:1":          `"b c" is not a host`,
 		"server.1=a:1:2;[::1%25eth0]:1": "is not a host", "server.1=a:1:2;[b]:1": "is not an address",
-		"server.1=a\x1b:1:2;1":      `"a\x1b" is not a host`,
-		"server.1=0.0.0.0:1:2;1":    `"0.0.0.0" is a wildcard, not an address to connect to`,
-		"server.1=[::]:1:2;[::0]:1": `"::" is a wildcard, not an address to connect to`,
-		"server.1=:1:2;1":           `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
+		"server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
+		"server.1=" + strings.Repeat("x", maxLabel+1) + ":1:2;1": "is not a host",
+		"server.1=0.0.0.0:1:2;1":                                 `"0.0.0.0" is a wildcard, not an address to connect to`,
+		"server.1=[::]:1:2;[::0]:1":                              `"::" is a wildcard, not an address to connect to`,
+		"server.1=:1:2;1":                                        `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
 			"y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",
 		strings.Repeat("server.1=a:1:2\n", maxMembers+1): "more than 1000 members",
 	} {
@@ -105,7 +106,10 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, says)
 		assert.Less(t, len(err.Error()), 300)
 	}
-	for _, in := range []string{"", ensemble, "server.1=a:1:2", "server.8=", "server.1=a:1:2;[::]:1",
+	label := strings.Repeat("x", maxLabel)
+	for _, in := range []string{"", ensemble, "server.1=a:1:2", "server.8=", "server.1=AZ09az:1:2;1",
+		"server.1=a:1:2;:1", "server.1=a:1:2;" + label + ":1", strings.Repeat("x", maxConfig),
+		"server.1=a:1:2;" + strings.Join([]string{label, label, label, label[2:]}, ".") + ":1", "server.1=a:1:2;[::]:1",
 		"server.1=a_b.c.:1:2;1", "server.1=a:1:2;0:0:0:0:0:0:0:0:2181",
 		strings.Repeat("server.1=a:1:2\n", maxMembers)} {
 		assert.NoError(t, parseEnsembleConfig([]byte(in)).Validate(), in)

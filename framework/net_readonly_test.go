@@ -18,13 +18,17 @@ import (
 func readOnlyClient(t *testing.T, timeout time.Duration) (*zktest.Ensemble, *Client) {
 	e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 	require.NoError(t, e.AwaitSettled(t.Context()))
-	c, err := New(e.ConnectString(), WithDialer(e.Dial), WithSessionTimeout(timeout), WithReadOnly())
+	return e, dialReadOnly(t, e, WithSessionTimeout(timeout))
+}
+
+func dialReadOnly(t *testing.T, e *zktest.Ensemble, opts ...Option) *Client {
+	c, err := New(e.ConnectString(), append(opts, WithDialer(e.Dial), WithReadOnly())...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = c.Close()
 		time.Sleep(2 * time.Second)
 	})
-	return e, c
+	return c
 }
 
 // A client that may read from a member without a quorum does so, says so, refuses to write, and goes to the
@@ -92,6 +96,25 @@ func TestReadOnlyMemberIsBehind(t *testing.T) {
 		data, err := c.GetData().ForPath(ctx, "/a")
 		require.NoError(t, err)
 		require.Equal(t, "new", string(data))
+	})
+}
+
+// A session without a quorum has held nothing: when it is lost, the next one is opened without the grace.
+func TestASessionWithoutAQuorumHasNoGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
+		require.NoError(t, e.AwaitSettled(t.Context()))
+		e.Member(1).Stop()
+		e.Member(2).Stop()
+		time.Sleep(time.Minute)
+		c := dialReadOnly(t, e, WithFenceGrace(time.Minute))
+		next := changesOf(t, c)
+		next(StateChange{ReadOnly, 1})
+		e.Member(0).Stop()
+		require.NoError(t, e.Member(0).Start()) // it has forgotten the session
+		began := time.Now()
+		next(StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{ReadOnly, 2})
+		assert.Less(t, time.Since(began), 30*time.Second)
 	})
 }
 

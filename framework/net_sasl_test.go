@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,7 +93,7 @@ func FuzzDirectives(f *testing.F) {
 }
 
 func TestSASLThroughReconnect(t *testing.T) {
-	for user, password := range map[string]string{"alice": `p"a\ss, w=`, "päul": "pässwörd", "ryū": "竜"} {
+	for user, password := range map[string]string{"alice": `p"a\ss, w=`, "päul": "pässwörÿ", "ryū": "竜"} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{user: password}, RequireSASL: true})
 			c := dial(t, srv, WithSASLDigest(user, password), WithDefaultACL(CreatorACL()...))
@@ -122,15 +123,20 @@ func TestSASLThroughReconnect(t *testing.T) {
 
 func TestRefusedLogin(t *testing.T) {
 	users := map[string]string{"alice": "right"}
+	stranger := &digestLogin{digestMD5: &digestMD5{user: "bob", password: "hush"}, cnonce: "n"}
 	for name, test := range map[string]struct {
-		cfg zktest.Config
-		opt Option
-		why error
+		cfg  zktest.Config
+		opt  Option
+		why  error
+		says string
 	}{
-		"wrong password": {zktest.Config{SASLUsers: users}, WithSASLDigest("alice", "hush"), nil},
-		"stranger":       {zktest.Config{SASLUsers: users, RequireSASL: true}, WithSASLDigest("bob", "hush"), nil},
-		"no logins":      {zktest.Config{}, WithSASLDigest("alice", "hush"), errNoSASL},
-		"nothing":        {zktest.Config{SASLUsers: users}, WithSASL(mechanism{nil}), nil},
+		"wrong password": {zktest.Config{SASLUsers: users}, WithSASLDigest("alice", "hush"), nil, `user "alice"`},
+		"stranger": {zktest.Config{SASLUsers: users, RequireSASL: true}, WithSASLDigest("bob", "hush"), nil,
+			`user "bob"`},
+		"no logins": {zktest.Config{}, WithSASLDigest("alice", "hush"), errNoSASL, ""},
+		"nothing":   {zktest.Config{SASLUsers: users}, WithSASL(mechanism{}), nil, "OTHER: Start returned neither"},
+		"another mechanism": {zktest.Config{SASLUsers: users}, WithSASL(mechanism{login: stranger}), nil,
+			"the client by OTHER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,6 +147,7 @@ func TestRefusedLogin(t *testing.T) {
 				assert.ErrorIs(t, err, ErrAuthFailed)
 				assert.ErrorIs(t, err, ErrNotConnected)
 				assert.NotContains(t, err.Error(), "hush")
+				assert.ErrorContains(t, err, test.says)
 				if test.why != nil {
 					assert.ErrorIs(t, err, test.why)
 				}
@@ -156,12 +163,18 @@ func TestRefusedLogin(t *testing.T) {
 }
 
 // mechanism is another mechanism, whose login says and hears what is written down.
-type mechanism struct{ login SASLLogin }
+type mechanism struct {
+	login SASLLogin
+	hosts chan string
+}
 
 func (mechanism) Name() string { return "OTHER" }
 func (m mechanism) Start(_ context.Context, host string) (SASLLogin, error) {
 	if host == "" {
 		return nil, errors.New("no host")
+	}
+	if m.hosts != nil {
+		m.hosts <- host
 	}
 	return m.login, nil
 }
@@ -177,7 +190,9 @@ func TestExtensionPoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "x"}, RequireSASL: true})
 		login := &digestLogin{digestMD5: &digestMD5{user: "alice", password: "x"}, cnonce: "n"}
-		connected(t, dial(t, srv, WithSASL(mechanism{login})))
+		hosts := make(chan string, 1)
+		connected(t, dial(t, srv, WithSASL(mechanism{login, hosts})))
+		assert.Equal(t, srv.Addr(), net.JoinHostPort(<-hosts, "2181"), "without the port")
 	})
 }
 

@@ -25,11 +25,11 @@ import (
 )
 
 // selfSigned is a certificate and its key in PEM form.
-func selfSigned(t *testing.T, name string, until time.Time) []byte {
+func selfSigned(t *testing.T, name string, until time.Time, uses ...x509.ExtKeyUsage) []byte {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		DNSNames: []string{name}, IsCA: true,
+		DNSNames: []string{name}, IsCA: true, ExtKeyUsage: uses,
 		BasicConstraintsValid: true, NotBefore: until.Add(-2 * time.Hour), NotAfter: until}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
@@ -123,6 +123,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 func TestTLSTrouble(t *testing.T) {
 	late := selfSigned(t, "127.0.0.1", time.Now().Add(-time.Hour))
 	good := selfSigned(t, "elsewhere", time.Now().Add(time.Hour))
+	client := selfSigned(t, "client", time.Now().Add(time.Hour), x509.ExtKeyUsageClientAuth)
 	goodFile := writeFile(t, "good.pem", good)
 	pair := func(p []byte) tls.Certificate {
 		c, err := tls.X509KeyPair(p, p)
@@ -178,7 +179,10 @@ func TestTLSTrouble(t *testing.T) {
 		"another name": {elsewhere, TLSFiles{CA: goodFile}, &host, "another name"},
 		"expired": {&tls.Config{Certificates: []tls.Certificate{pair(late)}},
 			TLSFiles{CA: writeFile(t, "late.pem", late), ServerName: "127.0.0.1"},
-			&invalid, "expired"},
+			&invalid, "server's certificate has expired"},
+		"a client's certificate": {&tls.Config{Certificates: []tls.Certificate{pair(client)}},
+			TLSFiles{CA: writeFile(t, "client.pem", client), ServerName: "client"},
+			&invalid, "server's certificate, or the CA's, cannot be used"},
 		"no certificate of the client's": {&tls.Config{Certificates: []tls.Certificate{pair(good)},
 			ClientAuth: tls.RequireAnyClientCert},
 			TLSFiles{CA: goodFile, ServerName: "elsewhere"}, &remote, "may require a client certificate"},

@@ -145,6 +145,32 @@ func TestProtectedCreateOverASession(t *testing.T) {
 	}
 }
 
+// After the loss of the session a member of the ensemble may still execute the create: the next session searches for its
+// node until that is impossible.
+func TestProtectedCreateThatIsExecutedAfterItsSession(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		first := connected(t, c)
+		lost := srv.Inject(zktest.Fault{Op: "create2", Action: zktest.HoldReply})
+		var late string
+		go func() {
+			<-lost.Struck()
+			late = protectedNodes(srv)[0]
+			assert.NoError(t, srv.Delete(late)) // as if the create had not been executed yet
+			srv.Expire(first.ID())
+		}()
+		path, err := c.Create().WithMode(PersistentSequential).WithProtection().ForPath(t.Context(), "/lock-", nil)
+		require.NoError(t, err)
+		require.NotEqual(t, first.ID(), connected(t, c).ID())
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, 1, c.PendingCleanups())
+		require.NoError(t, srv.Create(late, nil))
+		assert.Len(t, protectedNodes(srv), 2)
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, []string{path}, protectedNodes(srv))
+		assert.Zero(t, c.PendingCleanups())
+	})
+}
+
 // Through a session's view nothing happens in another session.
 func TestPinnedCreateOverASession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

@@ -54,6 +54,10 @@ func TestCreateModes(t *testing.T) {
 			assert.Equal(t, Stat(node.Stat), stat, "%v", tc.mode)
 			assert.Equal(t, 1, srv.Counts()[tc.op], "%v is one request", tc.mode)
 		}
+		for path, ttl := range map[string]time.Duration{"/shortest": time.Millisecond, "/longest": maxTTL} {
+			_, err := c.Create().WithMode(PersistentTTL).WithTTL(ttl).ForPath(t.Context(), path, nil)
+			assert.NoError(t, err)
+		}
 	})
 }
 

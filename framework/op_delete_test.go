@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,10 @@ func TestDeleteChildren(t *testing.T) {
 		assert.Len(t, srv.Tree(), 1)
 		grow()
 		require.NoError(t, errOf(c.Delete().DeletingChildrenIfNeeded().InBackground().ForPath(ctx, "/a").Wait(ctx)))
+		assert.Len(t, srv.Tree(), 1)
+
+		make1(t, c, "/a"+strings.Repeat("/deep", 100), "")
+		require.NoError(t, c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/a"))
 		assert.Len(t, srv.Tree(), 1)
 
 		// Others delete what we are about to delete, and add while we do.

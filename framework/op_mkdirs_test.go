@@ -111,6 +111,10 @@ func TestEnsure(t *testing.T) {
 		srv.Inject(zktest.Fault{Op: "create", Action: zktest.LoseReply})
 		require.NoError(t, c.Ensure(ctx, "/e/f"))
 		assert.ErrorIs(t, c.Ensure(ctx, "e"), ErrInvalidPath)
+		// Its parent is created; its own create is the fifth request below /g.
+		srv.Inject(zktest.Fault{Op: "create", PathPrefix: "/g/h", After: 4, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		assert.ErrorIs(t, c.Ensure(ctx, "/g/h/i"), ErrNoAuth)
+		assert.Contains(t, srv.Tree(), "/g/h")
 	}, WithDefaultData([]byte("default")))
 }
 
@@ -126,6 +130,19 @@ func TestTheRootOfANamespaceAppears(t *testing.T) {
 		held.Release()
 		_, err := done.Wait(t.Context())
 		require.NoError(t, err)
+
+		for namespace, op := range map[string]func(TransactionOps) TransactionOp{
+			"below": func(op TransactionOps) TransactionOp { return op.Create().ForPath("/a", nil) },
+			"root":  func(op TransactionOps) TransactionOp { return op.SetData().ForPath("/", nil) },
+		} {
+			held := srv.Inject(zktest.Fault{Op: "createContainer", Action: zktest.Hold})
+			client, done := c.UsingNamespace(namespace), make(chan error)
+			go func() { done <- second(client.Transaction(t.Context(), op(client.TransactionOp()))) }()
+			<-held.Struck()
+			require.NoError(t, srv.Create("/"+namespace, nil))
+			held.Release()
+			require.NoError(t, <-done, namespace)
+		}
 
 		srv.ResetCounts()
 		_, err = team.Create().ForPath(t.Context(), "/b/c", nil)

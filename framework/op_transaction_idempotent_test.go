@@ -50,9 +50,12 @@ func TestIdempotentTransactionAfterALostReply(t *testing.T) {
 			for i, res := range results {
 				assert.Equal(t, ops[i].path, res.Path)
 				assert.NoError(t, res.Err)
-				if res.Op == "setData" {
-					assert.Equal(t, Stat(srv.Tree()[res.Path].Stat), res.Stat, name)
+				var stat Stat
+				node := srv.Tree()[res.Path]
+				if res.Op == "setData" || res.Op == "create" && (node.Mode == zktest.Container || node.Mode == zktest.TTL) {
+					stat = Stat(node.Stat)
 				}
+				assert.Equal(t, stat, res.Stat, name)
 			}
 			_, err = c.IdempotentTransaction(ctx, ops...)
 			assert.Error(t, err, "%s: once is enough", name)

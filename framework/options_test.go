@@ -53,7 +53,7 @@ func TestInvalidOptions(t *testing.T) {
 func TestOptionsAtTheirLimits(t *testing.T) {
 	o := defaultOptions()
 	for i, opt := range []Option{
-		WithSessionTimeout(math.MaxInt32 * time.Millisecond), WithMaxFrame(1024), WithMaxFrame(math.MaxInt32),
+		WithSessionTimeout(time.Millisecond), WithSessionTimeout(math.MaxInt32 * time.Millisecond), WithMaxFrame(1024), WithMaxFrame(math.MaxInt32),
 		WithMaxReply(1024), WithMaxReply(math.MaxInt32), WithWindow(1), WithRule(RuleAuto), WithStaleServerBound(0),
 	} {
 		assert.NoError(t, opt(&o), i)

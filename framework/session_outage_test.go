@@ -70,7 +70,7 @@ func TestOutage(t *testing.T) {
 
 func TestReasonOf(t *testing.T) {
 	same := func(a, b string) bool {
-		return failureReason("zk1.example:2181", errors.New(a)) == failureReason("zk2.example:2181", errors.New(b))
+		return failureReason("left.example:2181", errors.New(a)) == failureReason("right.example:2181", errors.New(b))
 	}
 	assert.True(
 		t,
@@ -83,7 +83,7 @@ func TestReasonOf(t *testing.T) {
 		t, same("read tcp 10.1.1.1:34567->10.0.0.1:2181: reset", "read tcp 10.1.1.1:34568->10.0.0.2:2181: reset"),
 	)
 	assert.True(t, same("no answer from the server for 999ms", "no answer from the server for 1.01s"))
-	assert.True(t, same("lookup zk1.example: no such host", "lookup zk2.example: no such host"))
+	assert.True(t, same("lookup left.example: no such host", "lookup right.example: no such host"))
 	assert.False(t, same("connection refused", "connection reset"))
 	assert.Empty(t, failureReason("zk1:2181", nil))
 }
@@ -213,6 +213,7 @@ func TestACleanCloseIsNoWarning(t *testing.T) {
 		assert.Empty(t, containing(lines, "level=WARN"))
 		assert.Empty(t, containing(lines, "session lost"))
 		assert.Len(t, containing(lines, "level=INFO", `msg="client closed"`), 1)
+		assert.Empty(t, containing(lines, "msg=connected", "away="), "the first attempt connected")
 	})
 }
 

@@ -191,6 +191,25 @@ func TestFenceGrace(t *testing.T) {
 	})
 }
 
+// If no server closes the lost session, the next one waits for the grace and twice the session timeout: after that no
+// request of the lost session is in flight.
+func TestALostSessionThatCannotBeClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv, WithFenceGrace(5*time.Second))
+		next := changesOf(t, c)
+		next(StateChange{Connected, 1})
+		srv.BlackHole(0, zktest.Both)
+		next(StateChange{Suspended, 1}, StateChange{Lost, 1})
+		lost := time.Now()
+		srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrUnimplemented, Times: -1})
+		srv.Heal()
+		next(StateChange{Reconnected, 2})
+		assert.GreaterOrEqual(t, time.Since(lost), 25*time.Second)
+		assert.Less(t, time.Since(lost), 40*time.Second)
+	})
+}
+
 // Whoever has lost a lock has a second to stop in, or a tenth of a shorter session timeout, before anybody
 // else can have it: whether the servers expire the session first, in whatever phase of their tick, or the
 // client itself closes it.

@@ -125,7 +125,7 @@ func TestArm(t *testing.T) {
 func TestWatchSetRearms(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
-		for _, path := range []string{"/a", "/b", "/c", "/d"} {
+		for _, path := range []string{"/a", "/b", "/c", "/d", "/e"} {
 			require.NoError(t, srv.Create(path, nil))
 		}
 		set, heard := sets(t, c)
@@ -134,12 +134,13 @@ func TestWatchSetRearms(t *testing.T) {
 		since := set.session.Zxid()
 		require.NoError(t, srv.Set("/a", nil))
 		require.NoError(t, srv.Create("/b/child", nil))
+		require.NoError(t, srv.Create("/e/child", nil))
 		require.NoError(t, srv.Delete("/c"))
 		paths := []string{"/a", "/b", "/c", "/d"}
-		_, err = set.Rearm(ctx, since, paths, paths).Wait(ctx)
+		_, err = set.Rearm(ctx, since, paths, append(paths, "/e")).Wait(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"NodeDataChanged /a", "NodeDeleted /c", "NodeDeleted /c", "NodeChildrenChanged /b"},
-			heard())
+		assert.Equal(t, []string{"NodeDataChanged /a", "NodeDeleted /c", "NodeDeleted /c", "NodeChildrenChanged /b",
+			"NodeChildrenChanged /e"}, heard())
 		require.NoError(t, srv.Create("/a/child", nil))
 		srv.Cut(0)
 		require.NoError(t, srv.Set("/d", nil))
