@@ -184,14 +184,17 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 	}
 	var all []Instance[T]
 	for i, read := range reads {
+		at := zkpath.Join(path, names[i])
 		result, failed := line.AwaitResult(read)
+		if framework.Retryable(failed) { // again, with the retry policy
+			result.Data, failed = d.client.GetData().Undecompressed().StoringStatIn(&result.Stat).ForPath(ctx, at)
+		}
 		if failed != nil {
 			if !errors.Is(failed, framework.ErrNoNode) { // otherwise the instance is gone by now
 				err = failed
 			}
 			continue
 		}
-		at := zkpath.Join(path, names[i])
 		instance, corrupt := d.decodeNode(at, result.Data, result.Stat.EphemeralOwner)
 		if corrupt != nil {
 			d.logCorrupt(at, corrupt)

@@ -71,3 +71,25 @@ func TestAnInstanceDeletedDuringASlowUpdateIsNotListed(t *testing.T) {
 		})
 	}
 }
+
+// A reply to Instances is lost, or a request: the list and the instances are read again, as the retry policy allows.
+func TestInstancesReadAgainAfterALostReply(t *testing.T) {
+	for _, op := range []zktest.Op{"getChildren2", "getData"} {
+		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+			for after := range 2 {
+				in(t, func(t *testing.T, s *zktest.Server) {
+					c := newClient(t, s)
+					register(t, c, web("a", "one"))
+					register(t, c, web("b", "two"))
+					fault := s.Inject(zktest.Fault{Op: op, PathPrefix: path, After: after, Action: action})
+					for range 2 {
+						all, err := services(t, c).Instances(background, "web")
+						require.NoError(t, err, "%v %v %d", op, action, after)
+						require.Equal(t, "a=one b=two", text(all))
+					}
+					require.Equal(t, 1, fault.Hits())
+				})
+			}
+		}
+	}
+}
