@@ -453,6 +453,25 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// A child of the records' directory that cannot be deleted, since it has a child, is older than all records: the old records
+// are deleted nevertheless.
+func TestAChildThatIsNoRecordKeepsNoOldRecords(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
+		require.NoError(t, s.Create(slots+"/notes/page", nil))
+		c := newClient(t, s)
+		j := once.New(c, path, append(opts[:len(opts):len(opts)], once.WithKeep(8))...)
+		var l ledger
+		for i := range 50 {
+			require.Equal(t, once.Ran, do(t, j, once.Named(fmt.Sprint(i)), &l))
+			left, err := s.Children(slots)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(left), 11)
+		}
+		require.True(t, s.Exists(slots+"/notes/page"))
+		tidy(t, s, c)
+	})
+}
+
 func TestArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
