@@ -3,7 +3,6 @@ package assignment
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -198,8 +197,12 @@ var errOutdated = errors.New("the members have changed")
 // connection whose loss is not detected yet events may be late, and a new member does not change the plan's version.
 func (r *memberRun) writePlan(ctx context.Context, owners map[string]string, view treeView) error {
 	list, err := r.assignment.client.GetChildren().InBackground().ForPath(ctx, r.assignment.membersPath()).Wait(ctx)
-	if err == nil && !r.sameMembers(list.Names, view.names) {
-		err = errOutdated
+	if err == nil {
+		for _, name := range r.differingNames(list.Names, view.names) {
+			if !r.isUnreadable(ctx, name) {
+				return errOutdated
+			}
+		}
 	}
 	if err = line.IgnoreError(err, framework.ErrNoNode); err != nil {
 		return err
@@ -214,8 +217,8 @@ func (r *memberRun) writePlan(ctx context.Context, owners map[string]string, vie
 	return err
 }
 
-// sameMembers reports whether both lists have the same names, apart from nodes that cannot be read.
-func (r *memberRun) sameMembers(listed, seen []string) bool {
+// differingNames returns the names that only one of the lists has, apart from nodes that the cache could not read.
+func (r *memberRun) differingNames(listed, seen []string) (names []string) {
 	once := map[string]bool{} // true: in one of the lists only
 	for _, name := range slices.Concat(listed, seen) {
 		once[name] = !once[name]
@@ -223,7 +226,20 @@ func (r *memberRun) sameMembers(listed, seen []string) bool {
 	for path := range r.cache.Failures() {
 		delete(once, zkpath.Base(path))
 	}
-	return !slices.Contains(slices.Collect(maps.Values(once)), true)
+	for name, differs := range once {
+		if differs {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isUnreadable reports whether the client may not read a child of the members' directory. The cache need not have tried: the
+// servers drop the event of such a node's creation.
+func (r *memberRun) isUnreadable(ctx context.Context, name string) bool {
+	path := zkpath.Join(r.assignment.membersPath(), name)
+	_, err := r.assignment.client.GetData().Undecompressed().InBackground().ForPath(ctx, path).Wait(ctx)
+	return errors.Is(err, framework.ErrNoAuth)
 }
 
 // handleWritten handles the result of writePlan; its own error ends Run. The next view shows whether the plan fits now.

@@ -661,6 +661,29 @@ func TestNoPermission(t *testing.T) {
 	})
 }
 
+// A child of the members' directory that may not be read is no member, and does not keep the members from writing a plan,
+// whether it is older than the group or not.
+func TestAChildThatMayNotBeRead(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		other := recipetest.Client(t, w.s)
+		hide := func(name string, mode framework.CreateMode) {
+			unreadable := framework.ACL{Perms: framework.PermAll &^ framework.PermRead, Scheme: "world", ID: "anyone"}
+			_, err := other.Create().WithMode(mode).WithACL(unreadable).ForPath(background, members+"/"+name, []byte(`{"weight":1}`))
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.s.Create(members, nil))
+		hide("first", framework.Persistent)
+		w.start("a", numbers(2), nil)
+		w.after(settle, "1=a 2=a")
+		hide("second", framework.Ephemeral)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		w.after(settle, "1=a 2=b")
+		b.leave()
+		w.after(settle, "1=a 2=a")
+	})
+}
+
 // Run returns at once when its context ends, also when the server hangs.
 func TestTheServerHangs(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {

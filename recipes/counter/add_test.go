@@ -224,6 +224,49 @@ func TestAllAddersGiveUp(t *testing.T) {
 	}
 }
 
+// The last Add that waits is cancelled while the writer waits for the lock. Before the writer handles that, another Add is
+// called: its context has not ended, and its delta is added.
+func TestAnAddThatBeginsAsTheLastOneIsCancelledIsAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lock = "/counters/lock"
+		s := zktest.RunT(t)
+		var n *counter.Long
+		var next *recipetest.Call[int64]
+		ended := func(error) { // on the writer's goroutine, when its wait for the lock has ended
+			if next == nil {
+				next = recipetest.Begin(t, func() (int64, error) { return n.Add(background, 5) })
+				time.Sleep(time.Millisecond)
+			}
+		}
+		c := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Acquire: func(ctx context.Context, _ framework.Acquisition) (context.Context, func(error)) { return ctx, ended },
+		}))
+		n = counter.NewLong(c, path, counter.WithLock(lock))
+		add(t, n, 1)
+		require.NoError(t, s.Create(lock+"/lock-0000000000", nil))
+		ctx, cancel := context.WithCancel(background)
+		overtaken := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		last := recipetest.Begin(t, func() (int64, error) { return n.Add(ctx, 1) })
+		for i := range byte(2) {
+			<-overtaken.Struck()
+			require.NoError(t, s.Set(path, []byte{0, 0, 0, 0, 0, 0, 0, 10 + i}))
+			held := overtaken
+			if i == 0 {
+				overtaken = s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+			}
+			held.Release()
+		}
+		time.Sleep(time.Second)
+		cancel()
+		require.ErrorIs(t, last.End().Err, context.Canceled)
+		require.NotErrorIs(t, last.Err, framework.ErrOutcomeUnknown)
+		time.Sleep(time.Second)
+		require.NoError(t, s.Delete(lock+"/lock-0000000000"))
+		require.EqualValues(t, 16, next.End().OK())
+		tidy(t, s, c)
+	})
+}
+
 func TestAddRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -158,14 +158,19 @@ func (c *Cache[T]) followNodes(ctx context.Context) {
 		c.endedErr = endedErr
 		c.changed.Fire()
 	}()
-	for _, err := range cache.Follow(ctx, c.nodes) {
+	// Not cache.Follow, which leaves out changes that cancel each other: WaitSynced may have updated the entries in between.
+	loaded := false
+	for event, err := range c.nodes.Events(ctx) {
 		if err != nil {
 			if endedErr = err; ctx.Err() != nil {
 				endedErr = cache.ErrClosed
 			}
 			return
 		}
-		c.updateEntries()
+		loaded = loaded || event.Type == cache.Initialized
+		if loaded && event.Type != cache.ConnectionChanged && event.Type != cache.Failed {
+			c.updateEntries()
+		}
 	}
 }
 

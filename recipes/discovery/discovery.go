@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,16 +178,25 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 	}
 	slices.Sort(names)
 	reads := make([]*framework.Pending[framework.DataResult], len(names))
-	for i, name := range names {
-		reads[i] = d.client.GetData().Undecompressed().InBackground().ForPath(ctx, zkpath.Join(path, name))
+	err = d.client.Retry(ctx, func(ctx context.Context) (err error) {
+		for i, name := range names {
+			reads[i] = d.client.GetData().Undecompressed().InBackground().ForPath(ctx, zkpath.Join(path, name))
+		}
+		for _, read := range reads {
+			_, failed := line.AwaitResult(read)
+			if failed = line.IgnoreError(failed, framework.ErrNoNode); failed != nil { // with ErrNoNode the instance is gone by now
+				err = failed
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	var all []Instance[T]
 	for i, read := range reads {
-		result, failed := line.AwaitResult(read)
-		if failed != nil {
-			if !errors.Is(failed, framework.ErrNoNode) { // otherwise the instance is gone by now
-				err = failed
-			}
+		result, gone := line.AwaitResult(read)
+		if gone != nil {
 			continue
 		}
 		at := zkpath.Join(path, names[i])
@@ -198,9 +206,6 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 			continue
 		}
 		all = append(all, instance)
-	}
-	if err != nil {
-		return nil, err
 	}
 	return all, nil
 }

@@ -432,3 +432,41 @@ func TestObserverStopsWithAReply(t *testing.T) {
 		require.Len(t, s.Watches(), watches)
 	})
 }
+
+// The leader's node is deleted, and created again with the same name and ID. An observer that has read neither the gap nor
+// the event yields the leader again all the same, with its larger token.
+func TestALeaderRecreatedWithTheSameNameIsObserved(t *testing.T) {
+	const node = path + "/latch-0000000001"
+	for name, eventsLost := range map[string]bool{"before the list": false, "without an event": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				co, owner := newClient(t, s), session(t, newClient(t, s))
+				create := func() {
+					_, err := s.CreateNode(node, []byte("a"), zktest.Ephemeral, owner)
+					require.NoError(t, err)
+				}
+				require.NoError(t, s.Create(path, nil))
+				create()
+				seen := observe(t, co, path)
+				first := seen.next(t, `"a"`)
+				if eventsLost { // the servers drop the events of a node that the observer may not read
+					require.NoError(t, s.SetACL(node, zktest.ACL{Perms: 30, Scheme: "world", ID: "anyone"}))
+					require.NoError(t, s.Delete(node))
+					create()
+					seen.quiet(t)
+				} else {
+					list := s.Inject(zktest.Fault{Op: zktest.OpGetChildren2, Session: session(t, co), Action: zktest.Hold})
+					require.NoError(t, s.Delete(node))
+					<-list.Struck()
+					create()
+					list.Release()
+				}
+				second := seen.next(t, `"a"`)
+				require.Greater(t, second.Leader.Czxid, first.Leader.Czxid)
+				require.Equal(t, first.Leader.Name, second.Leader.Name)
+				require.Empty(t, seen.errs)
+			})
+		})
+	}
+}

@@ -163,6 +163,33 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
+// A reply to Participants is lost, or a request: they are read again, with all their fields.
+func TestParticipantsReadAgainAfterALostReply(t *testing.T) {
+	for _, op := range []zktest.Op{"getChildren2", "getData"} {
+		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+			for after := range 2 {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					m := mutex.New(newClient(t, s), path, mutex.WithNodeData([]byte("me")))
+					acquire(t, m)
+					waiting(t, t.Context(), m)
+					c := newClient(t, s)
+					want, err := mutex.New(c, path).Participants(background)
+					require.NoError(t, err)
+					require.Len(t, want, 2)
+					fault := s.Inject(zktest.Fault{Session: session(t, c), Op: op, After: after, Action: action})
+					for range 2 {
+						got, err := mutex.New(c, path).Participants(background)
+						require.NoError(t, err)
+						require.Equal(t, want, got)
+					}
+					require.Equal(t, 1, fault.Hits())
+				})
+			}
+		}
+	}
+}
+
 func TestParticipants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

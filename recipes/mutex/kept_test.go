@@ -53,6 +53,37 @@ func TestKeptTraffic(t *testing.T) {
 	})
 }
 
+// A child that is no contender waits for nothing: the lock is kept when it is there before the turn, and when it is created
+// after it.
+func TestALockIsKeptAlthoughAChildIsNoContender(t *testing.T) {
+	for name, before := range map[string]bool{"before the turn": true, "after the turn": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				require.NoError(t, s.Create(path, nil))
+				if before {
+					require.NoError(t, s.Create(path+"/notes", nil))
+				}
+				m := mutex.NewCohort(newClient(t, s), path, mutex.WithKept(time.Hour))
+				first := turnOf(t, m)
+				end(t, first)
+				synctest.Wait()
+				if !before {
+					require.NoError(t, s.Create(path+"/notes", nil))
+					synctest.Wait()
+					end(t, turnOf(t, m)) // the event of the child has ended the first node
+					synctest.Wait()
+				}
+				s.ResetCounts()
+				for range 100 {
+					end(t, turnOf(t, m))
+				}
+				counts(t, s, "kept", map[string]int{})
+			})
+		})
+	}
+}
+
 // Who comes waits for the event and the delete, and, during a turn, for its end alone.
 func TestKeptIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

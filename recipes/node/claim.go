@@ -80,13 +80,19 @@ func tryClaim(
 	if r == nil {
 		return nil, fmt.Errorf("%w: this client has the node, or is about to", ErrNotAcquired)
 	}
+	creates := false // createAndHold is called, which frees the place if it fails
+	defer func() {   // also if the user's code does not return
+		if !creates {
+			r.freePlace()
+		}
+	}()
 	what := framework.Acquisition{Recipe: "claim", Path: path}
 	return line.ReportAcquire(ctx, client, what, func(ctx context.Context) (*Claim, error) {
 		session, err := client.SessionSoon(ctx)
 		if err != nil {
-			r.freePlace()
 			return nil, err
 		}
+		creates = true
 		c := &Claim{session: session, path: path, reservation: r}
 		if err := c.createAndHold(ctx, data, cfg); err != nil {
 			return nil, err

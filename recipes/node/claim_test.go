@@ -293,3 +293,29 @@ func TestClaimThatCannotBegin(t *testing.T) {
 		require.NoError(t, claim(t, newClient(t, s)).Release(background))
 	})
 }
+
+// A hook panics at the beginning or at the end of a claim: the client can claim the name afterwards.
+func TestANameCanBeClaimedAfterAHookThatPanics(t *testing.T) {
+	for _, atEnd := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			panics := true
+			c := newClient(t, s, framework.WithHooks(framework.Hooks{
+				Acquire: func(ctx context.Context, _ framework.Acquisition) (context.Context, func(error)) {
+					if panics && !atEnd {
+						panic("hook")
+					}
+					return ctx, func(error) {
+						if panics {
+							panic("hook")
+						}
+					}
+				},
+			}))
+			require.PanicsWithValue(t, "hook", func() { _, _ = node.TryClaim(background, c, path, nil) })
+			panics = false
+			time.Sleep(time.Second)
+			require.NoError(t, claim(t, c).Release(background))
+		})
+	}
+}

@@ -217,6 +217,47 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
+// The lock is lost between its grant and the call of the function, while the slot's record is read: the function is not
+// called without the lock. Do acquires the lock again.
+func TestALockLostBeforeTheFunctionIsCalled(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *zktest.Server, c *framework.Client){
+		"expired":         func(t *testing.T, s *zktest.Server, c *framework.Client) { s.Expire(session(t, c)) },
+		"deleted by hand": func(t *testing.T, s *zktest.Server, _ *framework.Client) { deleteChildren(t, s, locks) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
+				c := newClient(t, s)
+				read := s.Inject(zktest.Fault{Op: "getData", PathPrefix: slots, After: 1, Action: zktest.Hold})
+				var held []bool // at each call
+				do := recipetest.Begin(t, func() (once.Outcome, error) {
+					return once.New(c, path, opts...).Do(background, "report", once.Named("a"),
+						func(ctx context.Context, run once.Run) error {
+							held = append(held, ctx.Err() == nil && run.Remaining() > 0)
+							return nil
+						})
+				})
+				<-read.Struck()
+				lose(t, s, c)
+				synctest.Wait()
+				read.Release()
+				require.Equal(t, once.Ran, do.End().OK())
+				require.Equal(t, []bool{true}, held)
+				tidy(t, s, c)
+			})
+		})
+	}
+}
+
+func deleteChildren(t *testing.T, s *zktest.Server, dir string) {
+	t.Helper()
+	names, err := s.Children(dir)
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		require.NoError(t, s.Delete(dir+"/"+name))
+	}
+}
+
 // Replies are lost, before or after the execution, to whatever Do sends: it is run once, and recorded.
 func TestLostReply(t *testing.T) {
 	for _, op := range []zktest.Op{"getData", "create2", "createContainer", "multi", "setData", "getChildren2", "delete"} {
@@ -408,6 +449,25 @@ func TestKeep(t *testing.T) {
 			require.Len(t, left, records)
 			require.Equal(t, once.Done, do(t, j, once.Named(fmt.Sprint((max(i-7, 0)*7)%50)), &l), "the last eight stay")
 		}
+		tidy(t, s, c)
+	})
+}
+
+// A child of the records' directory that cannot be deleted, since it has a child, is older than all records: the old records
+// are deleted nevertheless.
+func TestAChildThatIsNoRecordKeepsNoOldRecords(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
+		require.NoError(t, s.Create(slots+"/notes/page", nil))
+		c := newClient(t, s)
+		j := once.New(c, path, append(opts[:len(opts):len(opts)], once.WithKeep(8))...)
+		var l ledger
+		for i := range 50 {
+			require.Equal(t, once.Ran, do(t, j, once.Named(fmt.Sprint(i)), &l))
+			left, err := s.Children(slots)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(left), 11)
+		}
+		require.True(t, s.Exists(slots+"/notes/page"))
 		tidy(t, s, c)
 	})
 }

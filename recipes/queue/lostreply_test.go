@@ -518,3 +518,20 @@ func TestUnderCuts(t *testing.T) {
 		})
 	}
 }
+
+// A producer's marks are deleted after each time without a write, not only after the first.
+func TestMarksOfAProducerThatRestsAgainAreDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path)
+		for range 3 {
+			put(t, q, "letter")
+			marks, err := s.Children(markPath)
+			require.NoError(t, err)
+			require.Len(t, marks, 1)
+			time.Sleep(10*time.Second + time.Millisecond)
+			recipetest.Clean(t, s, markPath)
+		}
+	})
+}

@@ -238,6 +238,19 @@ func queueDeletes(view *framework.Client, nodes []*line.Grant) {
 	}
 }
 
+// queueDeletesOfOwn is queueDeletes after one of the nodes was deleted: another client's node may have its name. So each is
+// read first.
+func queueDeletesOfOwn(view *framework.Client, nodes []*line.Grant) {
+	for _, node := range nodes {
+		view.CheckExists().InBackground().ForPath(context.Background(), node.Path).
+			Then(func(found framework.ExistsResult, err error) {
+				if err != nil || found.Stat != nil && found.Stat.Czxid == node.Czxid {
+					line.QueueDelete(view, node.Path)
+				}
+			})
+	}
+}
+
 func (l *Lease) lossCause() error {
 	for _, n := range l.nodes {
 		if lost := line.HoldLoss(n.Hold); lost != nil {

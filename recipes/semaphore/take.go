@@ -163,12 +163,16 @@ func (s *Semaphore) createLeases(ctx context.Context, session *framework.Session
 		CreatingParentContainersIfNeeded().InBackground()
 	nodes := make([]*line.Grant, 0, n)
 	var creates []*framework.Pending[framework.CreateResult] // pending
-	taken := false
+	taken, nodeDeleted := false, false
 	defer func() { // also when a hook panics
 		if taken {
 			return
 		}
-		queueDeletes(view, nodes)
+		if nodeDeleted {
+			queueDeletesOfOwn(view, nodes)
+		} else {
+			queueDeletes(view, nodes)
+		}
 		for _, c := range creates {
 			c.Then(func(made framework.CreateResult, err error) {
 				if err == nil {
@@ -206,7 +210,7 @@ func (s *Semaphore) createLeases(ctx context.Context, session *framework.Session
 		first = seen.judgeNodes(nodeNames(nodes))
 	}
 	lease, err := s.settleLeases(ctx, session, nodes, first, stays)
-	taken = err == nil
+	taken, nodeDeleted = err == nil, errors.Is(err, errLeaseDeleted)
 	return lease, err
 }
 
