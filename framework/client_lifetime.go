@@ -13,7 +13,8 @@ import (
 )
 
 // New makes a client of the servers in connect, which has the form "host1:2181,host2:2181/chroot". The port may be left
-// out if it is 2181. With a chroot, all the client's paths are below that node, which has to exist ([ErrNoChroot]).
+// out if it is 2181; a server that is listed twice counts once. With a chroot, all the client's paths are below that
+// node, which has to exist ([ErrNoChroot]).
 //
 // New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and returns
 // without waiting for a connection; use [Client.WaitConnected] to wait. Call [Client.Close] when the client is no longer
@@ -40,6 +41,7 @@ func New(connect string, opts ...Option) (*Client, error) {
 	c.manager = newManager(&c.clientBase)
 	c.ops = newOperationResources(&c.clientBase, cfg.logger.Handler())
 	c.log, c.hooks.spawn = c.ops.log, c.ops.workers.spawn
+	warnOfDoubles(c.log, connect, servers)
 	if err := c.manager.openEpoch(1, nil, nil); err != nil {
 		c.ops.workers.close()
 		return nil, fmt.Errorf("framework: %w", err)

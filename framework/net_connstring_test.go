@@ -1,11 +1,16 @@
 package framework
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
 )
 
 func TestParseConnectString(t *testing.T) {
@@ -23,6 +28,7 @@ func TestParseConnectString(t *testing.T) {
 		{"[::1]", "[::1]:2181", ""},
 		{"[2001:db8::1]:65535,10.0.0.1/a", "[2001:db8::1]:65535 10.0.0.1:2181", "/a"},
 		{"zk:02181", "zk:2181", ""},
+		{"zk,a:99,ZK:2181,zk/app", "zk:2181 a:99", "/app"},                                  // listed more than once
 		{"[FE80::1%Eth0],[2001:DB8:0:0::7]:99", "[fe80::1%Eth0]:2181 [2001:db8::7]:99", ""}, // a zone is a name with case
 	} {
 		servers, chroot, err := parseConnectString(tt.in)
@@ -40,8 +46,6 @@ func TestParseConnectStringSaysWhatToWrite(t *testing.T) {
 		",zk":              "server 1 is empty",
 		"zk,":              "server 2 is empty",
 		"zk1,,zk2":         "server 2 is empty",
-		"zk,zk":            "listed twice",
-		"zk,ZK:2181":       "listed twice",
 		"zk:0":             "1 to 65535",
 		"zk:65536":         "1 to 65535",
 		"zk:port":          "1 to 65535",
@@ -120,4 +124,19 @@ func TestConnectStringsRepeatNoPassword(t *testing.T) {
 		_, err := New(odd)
 		assert.ErrorIs(t, err, ErrInvalidConnectString)
 	}
+}
+
+func TestAServerListedTwiceIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		var logged bytes.Buffer
+		c := dial(t, srv, WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+		require.NoError(t, c.SetServers("zk1,zk2"))
+		synctest.Wait()
+		require.NotContains(t, logged.String(), "more than once")
+		require.NoError(t, c.SetServers("zk1,zk2,ZK1"))
+		synctest.Wait()
+		require.Contains(t, logged.String(), "more than once")
+		require.Contains(t, logged.String(), "list=zk1:2181,zk2:2181")
+	})
 }

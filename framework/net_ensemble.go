@@ -41,6 +41,7 @@ func (c *Client) SetServers(connect string) error {
 		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString,
 			redactConnectString(connect), c.view.chroot)
 	}
+	warnOfDoubles(c.core.log, connect, list)
 	return c.core.changeServers(func(s *serverLists) { s.given, s.tracked = list, nil })
 }
 

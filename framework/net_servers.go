@@ -3,6 +3,7 @@ package framework
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
@@ -58,7 +59,8 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 }
 
 // parseServersAndChroot parses "host:port,host:port/chroot". The port may be left out, an IPv6 address is in brackets, and
-// spaces around entries are ignored. It returns the servers as host:port, and the chroot as "" or "/app".
+// spaces around entries and servers that were listed before are ignored. It returns the servers as host:port, and the
+// chroot as "" or "/app".
 func parseServersAndChroot(s string) (servers []string, chroot string, err error) {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortenText(s), fmt.Sprintf(format, args...))
@@ -107,13 +109,21 @@ func parseServersAndChroot(s string) (servers []string, chroot string, err error
 		if fault != "" {
 			return nil, "", invalid("server %q: %s", shortenText(entry), fault)
 		}
-		if seen[server] {
-			return nil, "", invalid("server %s is listed twice; list each server once", server)
+		if !seen[server] {
+			seen[server] = true
+			servers = append(servers, server)
 		}
-		seen[server] = true
-		servers = append(servers, server)
 	}
 	return servers, chroot, nil
+}
+
+// warnOfDoubles logs if a valid connect string lists more servers than it names different ones.
+func warnOfDoubles(log *slog.Logger, connect string, servers []string) {
+	list, _, _ := strings.Cut(connect, "/")
+	if n := strings.Count(list, ",") + 1; n > len(servers) {
+		log.Warn("the connect string lists a server more than once; it counts once", "listed", n,
+			"list", joinServers(servers, ","))
+	}
 }
 
 // insertCommas suggests a correction for an entry with several servers that spaces or semicolons separate: the servers
