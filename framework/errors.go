@@ -150,6 +150,9 @@ var (
 	ErrSuspended = newSentinel("connection suspended")
 	// ErrNodeDeleted means that the node of the hold was deleted, and not by its holder.
 	ErrNodeDeleted = newSentinel("node deleted")
+	// ErrNotHeld means that the Guard of a lock, lease, term or item has refused a transaction: its node does not exist.
+	// The error matches ErrNoNode as well, which alone is about the node of another operation.
+	ErrNotHeld = newSentinel("not held")
 	// ErrReleased means that the holder has released the hold.
 	ErrReleased = newSentinel("released")
 )

@@ -168,6 +168,9 @@ func (t transaction) decodeReply(_ int64, body []byte) ([]TransactionResult, err
 			if op.name == "create" && r.Err == jute.CodeNoNode && !errors.Is(err, ErrNoChroot) {
 				err = missingParentError(op.path, err)
 			}
+			if op.guard && r.Err == jute.CodeNoNode {
+				err = fmt.Errorf("%w: %w", ErrNotHeld, err)
+			}
 			results[i].Err = err
 			refused = &OpError{"transaction", op.path, &TransactionError{i, op.name, err}}
 		}
@@ -184,6 +187,7 @@ type TransactionOp struct {
 	entry         jute.MultiOp
 	dataSize      int
 	argumentError error // if set, every transaction with this operation fails with it
+	guard         bool  // a check of a hold's node
 }
 
 // TransactionOps makes operations for a transaction.
@@ -282,7 +286,7 @@ func (b TransactionDelete) ForPath(path string) TransactionOp {
 func newVersionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
 	full, err := c.fullPath(path)
 	op := jute.MultiOp{Op: code, Request: &jute.PathVersionRequest{Path: full, Version: version}}
-	return TransactionOp{c, name, path, full, op, 0, err}
+	return TransactionOp{c: c, name: name, path: path, full: full, entry: op, argumentError: err}
 }
 
 // TransactionSetData replaces a node's data in a transaction. It is a value.
@@ -316,7 +320,10 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 		data, err = b.c.encodeNodeData(full, data, b.compression)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
-	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, len(data), err}
+	return TransactionOp{
+		c: b.c, name: "setData", path: path, full: full, entry: jute.MultiOp{Op: jute.OpSetData, Request: req},
+		dataSize: len(data), argumentError: err,
+	}
 }
 
 // TransactionCheck is a condition of a transaction: the node exists, with the version if one is given. It needs READ
@@ -324,7 +331,12 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 type TransactionCheck struct {
 	c       *Client
 	version int32
+	guard   bool
 }
+
+// AsGuard makes the error match ErrNotHeld as well if the node does not exist: for the node of a hold. For authors of
+// recipes.
+func (b TransactionCheck) AsGuard() TransactionCheck { b.guard = true; return b }
 
 // WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
 // version.
@@ -332,5 +344,7 @@ func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.versio
 
 // ForPath returns the operation. If its arguments are invalid, the transaction fails.
 func (b TransactionCheck) ForPath(path string) TransactionOp {
-	return newVersionOp(b.c, "check", jute.OpCheck, path, b.version)
+	op := newVersionOp(b.c, "check", jute.OpCheck, path, b.version)
+	op.guard = b.guard
+	return op
 }

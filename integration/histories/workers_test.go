@@ -114,7 +114,7 @@ func (w worker) write(
 		h.add(w.who, called, guarded{token, done}, nil, h.clock.now())
 	case errors.Is(err, framework.ErrOutcomeUnknown):
 		h.add(w.who, called, guarded{token, unknown}, nil, never)
-	case errors.Is(err, framework.ErrNoNode): // the guard's
+	case errors.Is(err, framework.ErrNotHeld):
 	default:
 		w.fine(ctx, err)
 	}

@@ -54,7 +54,7 @@ func (i Item) Remaining() time.Duration {
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it the
 // server executes the transaction only if this lock's node still exists at the commit; otherwise the transaction
-// fails with ErrNoNode. No clock is involved.
+// fails with framework.ErrNotHeld. No clock is involved.
 func (i Item) Guard() framework.TransactionOp {
 	if i.share == nil {
 		return (&framework.Client{}).TransactionOp().Check().ForPath("/")

@@ -37,7 +37,7 @@ func (l *Lock) FencingToken() int64 { return line.GrantOf(l.grantShare).Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
-// fails with ErrNoNode. No clock is involved.
+// fails with framework.ErrNotHeld. No clock is involved.
 func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.grantShare) }
 
 // Release releases the lock. After re-entries only the last Release does so. The context ends immediately, and the

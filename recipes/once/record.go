@@ -64,13 +64,13 @@ func (w *jobExecution) createRecord(ctx context.Context, slot Slot) (outcome Out
 	err := line.RetryThrough(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
 		for range 3 { // another client may delete the directory
 			to := view.TransactionOp()
-			_, err := view.Transaction(ctx, to.Check().ForPath(line.GrantOf(w.held.Share).Path),
+			_, err := view.Transaction(ctx, to.Check().AsGuard().ForPath(line.GrantOf(w.held.Share).Path),
 				to.Create().Uncompressed().ForPath(w.recordPath(slot), w.recordData(begunPrefix)))
 			var refused *framework.TransactionError
 			switch {
 			case !errors.As(err, &refused):
 				return err
-			case refused.Index == 0 && errors.Is(err, framework.ErrNoNode):
+			case errors.Is(err, framework.ErrNotHeld):
 				return fmt.Errorf("the lock: %w", framework.ErrNodeDeleted)
 			case errors.Is(err, framework.ErrNodeExists): // ours, if a reply was lost
 				outcome, err = w.readRecord(ctx, slot)

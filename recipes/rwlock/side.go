@@ -203,7 +203,7 @@ func (l *Lock) FencingToken() int64 { return line.GrantOf(l.grantShare).Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
-// fails with ErrNoNode.
+// fails with framework.ErrNotHeld.
 func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.grantShare) }
 
 // Release releases the lock, as Release of a mutex.Lock does. After re-entries only the last Release deletes

@@ -102,10 +102,10 @@ func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 
 // Guards returns operations for [framework.Client.Transaction], one for each lease, of any client of the same
 // ensemble. With all of them the server executes the transaction only if all the leases' nodes exist at the
-// commit; otherwise the transaction fails with ErrNoNode. No clock is involved.
+// commit; otherwise the transaction fails with framework.ErrNotHeld. No clock is involved.
 func (l *Lease) Guards() []framework.TransactionOp {
 	return mapGrants(l.nodes, func(n *line.Grant) framework.TransactionOp {
-		return l.s.client.TransactionOp().Check().ForPath(n.Path)
+		return l.s.client.TransactionOp().Check().AsGuard().ForPath(n.Path)
 	})
 }
 

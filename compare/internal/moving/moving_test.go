@@ -97,7 +97,7 @@ func inDatabase(ctx context.Context, orders *mutex.Mutex, db *sql.DB, write func
 
 func guarded(ctx context.Context, client *framework.Client, orders *mutex.Mutex, total []byte) error {
 	return orders.Do(ctx, func(ctx context.Context) error {
-		_, err := client.Transaction(ctx, mutex.LockOf(ctx).Guard(), // framework.ErrNoNode: the lock is lost
+		_, err := client.Transaction(ctx, mutex.LockOf(ctx).Guard(), // framework.ErrNotHeld: the lock is lost
 			client.TransactionOp().SetData().ForPath("/orders/total", total))
 		return err
 	})

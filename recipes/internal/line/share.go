@@ -104,9 +104,9 @@ func GrantOf(s *Share) *Grant { return s.grant }
 // Revoked returns a channel that is closed when a client asks for the grant's release; nil if the Line is not Revocable.
 func Revoked(s *Share) <-chan struct{} { return s.grant.revoked }
 
-// Guard returns an operation that succeeds only if the node exists.
+// Guard returns an operation that succeeds only if the node exists; otherwise the error matches framework.ErrNotHeld.
 func Guard(s *Share) framework.TransactionOp {
-	return s.line.Client.TransactionOp().Check().ForPath(s.Path())
+	return s.line.Client.TransactionOp().Check().AsGuard().ForPath(s.Path())
 }
 
 // Release ends a Share, and with the last one releases the grant. The error is ErrReleased for a second call, and the
