@@ -3,7 +3,9 @@ package tree
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -56,6 +58,39 @@ func DeleteChildren(ctx context.Context, c *framework.Client, path string) error
 		err = v.deleteBelow(ctx, at)
 	}
 	return wrapOpError("deleteChildren", path, err)
+}
+
+// Prune deletes a node and then its parent, the parent of that, and so on, until it finds a node that has children; upTo,
+// which is an ancestor of path, stays in any case. A node that does not exist counts as deleted. If the node at path has
+// children the error matches framework.ErrNotEmpty, and nothing is deleted.
+//
+// It sends one request for each deleted or missing node, and one for the node that stays. Each delete is atomic: a parent that gets
+// a child from another client at the same time stays, or that client's create fails with framework.ErrNoNode (one with
+// CreatingParentsIfNeeded creates the parent again). After a lost reply a delete is repeated, and may then delete a node
+// that another client has created in between. The data of the nodes do not matter. A refusal, such as
+// framework.ErrNoAuth, ends the call with part of the nodes deleted. It is framework.ErrBadArguments if upTo is not an
+// ancestor of path. Curator has containers for that, which the servers delete, but some time later.
+func Prune(ctx context.Context, c *framework.Client, path, upTo string) error {
+	v, at, err := resolveView(c, path)
+	var top string
+	if err == nil {
+		_, top, err = resolveView(c, upTo)
+	}
+	if above := strings.TrimSuffix(top, "/") + "/"; err == nil && (at == above || !strings.HasPrefix(at, above)) {
+		err = badArguments(fmt.Sprintf("%q is not an ancestor of the node", upTo))
+	}
+	for next := at; err == nil && next != top; next = zkpath.Parent(next) {
+		var left []string
+		left, err = v.deleteAll(ctx, []string{next})
+		switch {
+		case err != nil || len(left) == 0:
+		case next == at:
+			err = framework.ErrNotEmpty
+		default:
+			return nil
+		}
+	}
+	return wrapOpError("prune", path, err)
 }
 
 // deleteBelow deletes everything that is below a node now. Nodes that other clients add later may stay.

@@ -57,6 +57,25 @@ func ExampleWalk() {
 	// /config/db/port "value of /config/db/port"
 }
 
+// The last member of a group takes the group's empty directories with it.
+func ExamplePrune() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	for _, path := range []string{"/services/web/host-1", "/services/db/host-2"} {
+		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := tree.Prune(ctx, client, "/services/web/host-1", "/"); err != nil {
+		log.Fatal(err)
+	}
+	names, err := client.GetChildren().ForPath(ctx, "/services")
+	fmt.Println(names, err)
+	// Output:
+	// [db] <nil>
+}
+
 func ExampleDump() {
 	client, stop := start()
 	defer stop()

@@ -37,6 +37,7 @@ var calls = []struct {
 	{"delete children", "getChildren2", func(ctx context.Context, c *framework.Client) error {
 		return DeleteChildren(ctx, c, "/a/leaf")
 	}},
+	{"prune", "delete", func(ctx context.Context, c *framework.Client) error { return Prune(ctx, c, "/a/g/h", "/a/g") }},
 	{"dump", "getACL", func(ctx context.Context, c *framework.Client) error {
 		_, err := Dump(c).ForPath(ctx, "/a/leaf", io.Discard)
 		return err
@@ -81,7 +82,7 @@ func TestCallsThroughFaults(t *testing.T) {
 				err := <-got
 				hang.Release()
 				assert.ErrorIs(t, err, context.Canceled)
-				assert.Equal(t, tc.name == "delete", errors.Is(err, framework.ErrOutcomeUnknown))
+				assert.Equal(t, tc.op == "delete", errors.Is(err, framework.ErrOutcomeUnknown))
 
 				// The client closes during the pause.
 				srv.Stop()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +198,77 @@ func TestDeleteOnlyTheChildren(t *testing.T) {
 		names, err := srv.Children("/team")
 		require.NoError(t, err)
 		assert.Empty(t, names)
+	})
+}
+
+func TestPrune(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path, upTo string
+		want       error
+		deletes    int
+		left       []string
+	}{
+		"empty parents":           {"/a/b/c/d", "/", nil, 4, []string{"/x", "/x/1", "/x/2"}},
+		"up to an ancestor":       {"/a/b/c/d", "/a/b", nil, 2, []string{"/a", "/a/b", "/x", "/x/1", "/x/2"}},
+		"a sibling":               {"/x/1", "/", nil, 2, []string{"/a", "/a/b", "/a/b/c", "/a/b/c/d", "/x", "/x/2"}},
+		"missing nodes":           {"/a/b/c/e/f", "/", nil, 3, []string{"/a", "/a/b", "/a/b/c", "/a/b/c/d", "/x", "/x/1", "/x/2"}},
+		"the node has children":   {"/x", "/", framework.ErrNotEmpty, 1, nil},
+		"upTo is the node":        {"/x", "/x", framework.ErrBadArguments, 0, nil},
+		"upTo is no ancestor":     {"/x/1", "/a", framework.ErrBadArguments, 0, nil},
+		"the beginning of a name": {"/x/1", "/x/", framework.ErrInvalidPath, 0, nil},
+		"the root":                {"/", "/", framework.ErrBadArguments, 0, nil},
+		"no path":                 {"x", "/", framework.ErrInvalidPath, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, namespace := range []string{"", "team/one"} {
+				bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+					ctx, c := t.Context(), c.UsingNamespace(namespace)
+					for _, path := range []string{"/a/b/c/d", "/x/1", "/x/2"} {
+						_, err := c.Create().CreatingParentsIfNeeded().ForPath(ctx, path, nil)
+						require.NoError(t, err)
+					}
+					before := srv.Tree()
+					srv.ResetCounts()
+					require.ErrorIs(t, Prune(ctx, c, tc.path, tc.upTo), tc.want)
+					assert.Equal(t, tc.deletes, srv.Counts()["delete"])
+					if tc.want != nil {
+						assert.Equal(t, before, srv.Tree())
+						return
+					}
+					var left []string
+					for node, err := range Walk(c).ForPath(ctx, "/") {
+						require.NoError(t, err)
+						if node.Path != "/" && !strings.HasPrefix(node.Path, "/zookeeper") {
+							left = append(left, node.Path)
+						}
+					}
+					slices.Sort(left)
+					assert.Equal(t, tc.left, left)
+				})
+			}
+		})
+	}
+}
+
+// Clients register below a directory and prune it at the same time: each registration stays until its own client
+// deletes it.
+func TestPruneAmongCreates(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		srv.Delay(0, 3*time.Millisecond)
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				path := fmt.Sprintf("/services/web/%d", i)
+				for range 30 {
+					_, err := c.Create().CreatingParentsIfNeeded().ForPath(t.Context(), path, nil)
+					assert.NoError(t, err)
+					assert.True(t, srv.Exists(path))
+					assert.NoError(t, Prune(t.Context(), c, path, "/"))
+				}
+			})
+		}
+		wg.Wait()
+		assert.False(t, srv.Exists("/services"))
 	})
 }
 
