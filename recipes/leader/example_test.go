@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +75,33 @@ func ExampleSelector_Run() {
 	// term 1, with a token: true
 	// term 2, with a token: true
 	// leader /leaders/billing: run: context canceled
+}
+
+// A process that leads for a while, without a function for the leader's work.
+func ExampleCampaign() {
+	server := serve()
+	defer server.Close()
+	one, two := connect(server), connect(server)
+	defer one.Close()
+	defer two.Close()
+	ctx := context.Background()
+
+	term, err := leader.Campaign(ctx, one, "/leaders/billing", leader.WithID("host-1"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = leader.Campaign(brief, two, "/leaders/billing", leader.WithID("host-2"))
+	fmt.Println("host-1 leads:", term.Valid(), "host-2 waits:", errors.Is(err, context.DeadlineExceeded))
+	fmt.Println(term.Resign(ctx))
+	term, err = leader.Campaign(ctx, two, "/leaders/billing", leader.WithID("host-2"))
+	fmt.Println("host-2 leads:", err == nil && term.Valid())
+	// Output:
+	// host-1 leads: true host-2 waits: true
+	// <nil>
+	// host-2 leads: true
 }
 
 func ExampleTerm_Resign() {

@@ -36,8 +36,8 @@ var (
 	ErrRunning = errors.New("the selector is running already")
 )
 
-// Option configures [NewLatch] and [NewSelector]. If one is given several times the last counts, unless documented
-// otherwise.
+// Option configures [NewLatch], [NewSelector] and [Campaign]. If one is given several times the last counts, unless
+// documented otherwise.
 type Option func(*config) error
 
 type config struct {

@@ -44,8 +44,7 @@ func NewSelector(
 	case lead == nil:
 		s.err = fmt.Errorf("%w: the function is nil", framework.ErrBadArguments)
 	case cfg.listener != nil:
-		s.err = fmt.Errorf("%w WithListener: the option is only for a Latch; a Selector calls its function "+
-			"instead",
+		s.err = fmt.Errorf("%w WithListener: the option is only for a Latch",
 			framework.ErrInvalidOption)
 	}
 	s.initRole(cmp.Or(s.err, errNotRunning))

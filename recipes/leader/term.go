@@ -14,8 +14,8 @@ import (
 //   - Context() context.Context returns the context for the leader's work. It ends with the term, and context.Cause
 //     returns the reason: ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the
 //     session is lost, the context ends before another participant can become the leader. It has no deadline. It has
-//     the values of the context given to Run; for a latch it has none. Its Err also checks the clock, like Valid; the
-//     Err of a derived context does not.
+//     the values of the context given to Run or Campaign; for a latch it has none. Its Err also checks the clock, like
+//     Valid; the Err of a derived context does not.
 //   - Valid() bool reports whether this term certainly still lasts, computed from the clock. Call it right before an
 //     action that only the leader is allowed to take.
 //   - Remaining() time.Duration returns how long the term certainly lasts if no server answers from now on; 0 if it has
@@ -57,15 +57,15 @@ func (t *Term) FencingToken() int64 { return t.grant.Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the leader's node exists at the commit; otherwise the
-// transaction fails with ErrNoNode. No clock is involved.
+// transaction fails with framework.ErrNotHeld. No clock is involved.
 func (t *Term) Guard() framework.TransactionOp { return line.Guard(t.grantShare) }
 
 // Resign ends the term and lets the next participant lead. The term's context ends immediately. The leader's node is
-// deleted after the function of a selector, or the listener of a latch, has returned. A latch then rejoins at the end
-// of the line, and so does a selector in Run. Resign waits until the server has confirmed the deletion. If ctx ends
-// first, or the connection is lost, Resign returns that error, and the client keeps trying to delete the node for as
-// long as the session lives. If ctx belongs to the term, as the context of the selector's function does, Resign does
-// not wait, since it would wait for its own caller.
+// deleted after the function of a selector, or the listener of a latch, has returned; after [Campaign] immediately. A
+// latch then rejoins at the end of the line, and so does a selector in Run. Resign waits until the server has confirmed
+// the deletion. If ctx ends first, or the connection is lost, Resign returns that error, and the client keeps trying to
+// delete the node for as long as the session lives. If ctx belongs to the term, as the context of the selector's function
+// does, Resign does not wait, since it would wait for its own caller.
 //
 // If the term has ended already, Resign does nothing and returns the cause: ErrReleased, ErrSessionLost, …. (After
 // ErrSuspended a latch keeps its node and may lead again; [Latch.Leave] deletes the node.)
