@@ -109,7 +109,7 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 			node.Watch.Stop()
 			return nil
 		}
-		ev, err := awaitDeletion(ctx, b.client, node.Watch, b.path, first)
+		ev, err := line.AwaitDeletion(ctx, b.client, node.Watch, b.path, first)
 		if err != nil || ev.Type == framework.EventNodeDeleted {
 			return err
 		}
@@ -139,18 +139,3 @@ func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 func (b *Barrier) wrapError(verb string, err error) error { return wrapError(b.path, verb, err) }
 
 func wrapError(path, verb string, err error) error { return line.WrapError("barrier", path, verb, err) }
-
-// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. It also returns an
-// EventEnd, when the session ends: then the caller reads again. Events can get lost, so about once per session timeout
-// it checks whether the node is gone, or was created again, with a czxid above since. Without READ permission newer
-// servers show only whether it is gone.
-func awaitDeletion(
-	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
-) (framework.Event, error) {
-	defer watch.Stop()
-	return line.AwaitEvent(ctx, client, watch, nil, line.SessionTimeoutInterval(client), func() (framework.Event, bool) {
-		found, err := client.CheckExists().ForPath(ctx, path) // an error is temporary, or also ends the watch
-		gone := err == nil && (found == nil || found.Czxid > since)
-		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone
-	})
-}

@@ -133,7 +133,7 @@ func (m *Member) awaitMemberGone(
 		watch.Stop()
 		return false, err
 	}
-	ev, err := awaitDeletion(ctx, m.d.client, watch, m.d.childPath(target), since)
+	ev, err := line.AwaitDeletion(ctx, m.d.client, watch, m.d.childPath(target), since)
 	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.childPath(target), err
 }
 

@@ -254,6 +254,16 @@ func TestUnregisterAcrossAnOutage(t *testing.T) {
 		require.NoError(t, r.Unregister(background))
 		assert.False(t, s.Exists(path+"/a"))
 		assert.Equal(t, id, recipetest.Session(t, c))
+
+		r = register(t, c, web("a", "1"))
+		s.Stop()
+		unregistered := make(chan error, 1)
+		r.UnregisterInBackground(nil, func(err error) { unregistered <- err })
+		require.NoError(t, s.Start())
+		require.NoError(t, <-unregistered)
+		assert.False(t, s.Exists(path+"/a"))
+		require.NoError(t, c.Close())
+		r.UnregisterInBackground()
 	})
 }
 

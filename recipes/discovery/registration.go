@@ -69,5 +69,21 @@ func (r *Registration[T]) updateInstance(ctx context.Context, instance Instance[
 //
 // Corresponds to unregisterService.
 func (r *Registration[T]) Unregister(ctx context.Context) error {
-	return wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", r.keeper.Close(ctx))
+	return r.wrapUnregisterError(r.keeper.Close(ctx))
+}
+
+// UnregisterInBackground is Unregister for a caller that does not wait: it returns immediately, and the node is deleted in
+// the background. then, if given, gets the error that Unregister would return, as with node.Keeper.CloseInBackground.
+func (r *Registration[T]) UnregisterInBackground(then ...func(err error)) {
+	var report []func(error)
+	for _, f := range then {
+		if f != nil {
+			report = append(report, func(err error) { f(r.wrapUnregisterError(err)) })
+		}
+	}
+	r.keeper.CloseInBackground(report...)
+}
+
+func (r *Registration[T]) wrapUnregisterError(err error) error {
+	return wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", err)
 }

@@ -324,3 +324,10 @@ func (m *Member) Leave(ctx context.Context) error {
 	_ = m.Group.Close()
 	return err
 }
+
+// LeaveInBackground is Leave for a caller that does not wait: it closes the group, and the node is deleted in the
+// background. then, if given, gets the error that Leave would return, as with node.Keeper.CloseInBackground.
+func (m *Member) LeaveInBackground(then ...func(err error)) {
+	m.keeper.CloseInBackground(then...)
+	_ = m.Group.Close()
+}

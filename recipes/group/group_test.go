@@ -380,7 +380,7 @@ func TestNodesOfNoSession(t *testing.T) {
 	})
 }
 
-// A Leave that fails leaves nothing of the view of the group, and the node for the client to remove if that can be.
+// A Leave that fails, or does not wait, closes the view of the group. The client deletes the node if it can.
 func TestLeaveFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -404,6 +404,17 @@ func TestLeaveFails(t *testing.T) {
 		away.Release()
 		recipetest.Clean(t, s, path)
 		recipetest.Tidy(t, c)
+
+		m, err := group.Join(c, path, "a", nil)
+		require.NoError(t, err)
+		require.NoError(t, m.Joined(background))
+		left := make(chan error, 1)
+		m.LeaveInBackground(func(err error) { left <- err })
+		require.NoError(t, <-left)
+		_, err = m.WaitFor(background, 0)
+		require.ErrorIs(t, err, cache.ErrClosed)
+		recipetest.Clean(t, s, path)
+
 		fails(framework.ErrNoAuth, func() {
 			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
 		})

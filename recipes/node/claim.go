@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// ClaimOption changes what [TryClaim] does. If one is given several times the last counts.
+// ClaimOption changes what [TryClaim] and [AwaitClaim] do. If one is given several times the last counts.
 type ClaimOption func(*claiming) error
 
 type claiming struct{ loss framework.LossPolicy }
@@ -60,15 +61,44 @@ type Claim struct {
 func TryClaim(
 	ctx context.Context, client *framework.Client, path string, data []byte, opts ...ClaimOption,
 ) (*Claim, error) {
-	c, err := tryClaim(ctx, client, path, data, opts)
+	c, err := claimName(ctx, client, path, opts, func(ctx context.Context, cfg claiming) (*Claim, error) {
+		return tryClaim(ctx, client, path, data, cfg)
+	})
 	return c, line.WrapError("claim", path, "try", err)
 }
 
-func tryClaim(
-	ctx context.Context, client *framework.Client, path string, data []byte, opts []ClaimOption,
+// AwaitClaim is TryClaim that waits while the name is taken. It watches the node, and tries again when it is deleted. (Events
+// can get lost, so about once per session timeout it checks whether the node exists.) From the first refusal on it waits
+// through lost connections and sessions, until ctx ends or the client is closed; before, the retry policy limits the
+// attempts. Errors are those of [TryClaim] except ErrNotAcquired.
+//
+// A claim of the same client counts until its Release, or the end of its session: a goroutine that has the name must not
+// wait for it. The calls have no order, and all of them try when the name is free: for more than a few use a lock.
+func AwaitClaim(
+	ctx context.Context, client *framework.Client, path string, data []byte, opts ...ClaimOption,
 ) (*Claim, error) {
-	var cfg claiming
-	cfg.loss = framework.SessionOnly
+	c, err := claimName(ctx, client, path, opts, func(ctx context.Context, cfg claiming) (*Claim, error) {
+		c, err := tryClaim(ctx, client, path, data, cfg)
+		for errors.Is(err, ErrNotAcquired) {
+			if err = awaitNameFree(ctx, client, path); err != nil {
+				break
+			}
+			err = line.RetryThrough(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
+				c, err = tryClaim(ctx, client, path, data, cfg)
+				return err
+			})
+		}
+		return c, err
+	})
+	return c, line.WrapError("claim", path, "await", err)
+}
+
+// claimName checks the arguments of a call and makes the claim.
+func claimName(
+	ctx context.Context, client *framework.Client, path string, opts []ClaimOption,
+	claim func(context.Context, claiming) (*Claim, error),
+) (*Claim, error) {
+	cfg := claiming{loss: framework.SessionOnly}
 	err := checkPath(client, path)
 	if err == nil {
 		err = line.Configure(client, path, &cfg, opts)
@@ -76,6 +106,13 @@ func tryClaim(
 	if err = line.CheckCall(ctx, client, err); err != nil {
 		return nil, err
 	}
+	return line.ReportAcquire(ctx, client, framework.Acquisition{Recipe: "claim", Path: path},
+		func(ctx context.Context) (*Claim, error) { return claim(ctx, cfg) }, (*Claim).releaseNoWait)
+}
+
+func tryClaim(
+	ctx context.Context, client *framework.Client, path string, data []byte, cfg claiming,
+) (*Claim, error) {
 	r := reservePlace(client.Place(path))
 	if r == nil {
 		return nil, fmt.Errorf("%w: this client has the node, or is about to", ErrNotAcquired)
@@ -86,20 +123,47 @@ func tryClaim(
 			r.freePlace()
 		}
 	}()
-	what := framework.Acquisition{Recipe: "claim", Path: path}
-	return line.ReportAcquire(ctx, client, what, func(ctx context.Context) (*Claim, error) {
-		session, err := client.SessionSoon(ctx)
-		if err != nil {
-			return nil, err
+	session, err := client.SessionSoon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	creates = true
+	c := &Claim{session: session, path: path, reservation: r}
+	if err := c.createAndHold(ctx, data, cfg); err != nil {
+		return nil, err
+	}
+	c.cleanup = line.WarnIfDropped(c, path, session)
+	return c, nil
+}
+
+// awaitNameFree waits until neither this client nor another has the node at path. It may return early, when a session ends.
+func awaitNameFree(ctx context.Context, client *framework.Client, path string) error {
+	if freed := awaitPlace(client.Place(path)); freed != nil {
+		select {
+		case <-freed: // also when the session ends
+			return nil
+		case <-ctx.Done():
+			return client.WaitError(ctx, nil)
 		}
-		creates = true
-		c := &Claim{session: session, path: path, reservation: r}
-		if err := c.createAndHold(ctx, data, cfg); err != nil {
-			return nil, err
+	}
+	for {
+		var node framework.ExistsResult
+		err := line.RetryThrough(ctx, client, line.Outages, func(ctx context.Context) (err error) {
+			node, err = line.AwaitResult(client.CheckExists().WithWatch().InBackground().ForPath(ctx, path))
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case node.Stat == nil:
+			node.Watch.Stop()
+			return nil
 		}
-		c.cleanup = line.WarnIfDropped(c, path, session)
-		return c, nil
-	}, (*Claim).releaseNoWait)
+		ev, err := line.AwaitDeletion(ctx, client, node.Watch, path, node.Stat.Czxid)
+		if err != nil || ev.Type == framework.EventNodeDeleted || ev.Type == framework.EventEnd {
+			return err
+		}
+	}
 }
 
 // createAndHold creates the node and starts the hold. If it fails, the reservation ends as soon as the node cannot
@@ -138,15 +202,15 @@ func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claiming) er
 }
 
 // releaseNoWait releases the claim, and deletes the node if it exists, without waiting for that.
-func (c *Claim) releaseNoWait() { c.endAndDelete(make(chan error, 1)) }
+func (c *Claim) releaseNoWait() { c.endAndDelete(func(error) {}) }
 
 // endAndDelete ends the hold and then deletes the node. The client continues in the background until the node is deleted
-// or the session has ended, and sends the result to deleted.
-func (c *Claim) endAndDelete(deleted chan<- error) {
+// or the session has ended, and calls deleted with the result.
+func (c *Claim) endAndDelete(deleted func(error)) {
 	defer c.session.Client().Spawn(func(ctx context.Context) { // also if a hook does not return
 		err := c.deleteWithRetries(ctx)
 		c.reservation.freePlace()
-		deleted <- err
+		deleted(err)
 	})
 	if c.hold != nil {
 		c.hold.End(ErrReleased)
@@ -194,7 +258,7 @@ func (c *Claim) deleteOwnNode(ctx context.Context, again bool) error {
 // Context returns the context for the work that needs the claim. It ends when the claim is lost or released, and
 // context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
 // framework.ErrClosed. When the session is lost, the context ends before another client can claim the name. It has
-// the values of the context that was given to [TryClaim], but neither its end nor its deadline. Its Err also checks
+// the values of the context that was given to [TryClaim] or [AwaitClaim], but neither its end nor its deadline. Its Err also checks
 // the clock, like Valid; the Err of a derived context does not.
 func (c *Claim) Context() context.Context { return c.currentHold().Context() }
 
@@ -234,7 +298,27 @@ func (c *Claim) Path() string { return c.path }
 // (ErrSessionLost, …): the end of the work may not have been protected. Call Release also after a loss, since the
 // node may still exist.
 func (c *Claim) Release(ctx context.Context) error {
-	return line.WrapError("claim", c.path, "release", c.release(ctx))
+	return c.wrapReleaseError(c.release(ctx))
+}
+
+// ReleaseInBackground is Release for a caller that does not wait: it returns immediately. The context has ended then,
+// and the client deletes the node in the background, as after a Release whose ctx ends. So it is the call to defer.
+// then, if given, gets the error that Release would return, on the client's goroutine for callbacks (see
+// [framework.Pending.Then]). Without it only a refusal is logged.
+func (c *Claim) ReleaseInBackground(then ...func(err error)) {
+	client := c.session.Client()
+	report := &line.Callback{Path: c.path, Then: then, Wrap: c.wrapReleaseError}
+	if c.released.Swap(true) {
+		report.CallLater(client, ErrReleased)
+		return
+	}
+	c.cleanup.Stop()
+	lost := line.HoldLoss(c.hold)
+	c.endAndDelete(func(err error) { report.CallLater(client, cmp.Or(lost, err)) })
+}
+
+func (c *Claim) wrapReleaseError(err error) error {
+	return line.WrapError("claim", c.path, "release", err)
 }
 
 func (c *Claim) release(ctx context.Context) error {
@@ -247,7 +331,7 @@ func (c *Claim) release(ctx context.Context) error {
 	c.cleanup.Stop()
 	lost := line.HoldLoss(c.hold)
 	deleted := make(chan error, 1)
-	c.endAndDelete(deleted)
+	c.endAndDelete(func(err error) { deleted <- err })
 	var err error
 	select {
 	case err = <-deleted:
@@ -271,7 +355,8 @@ var reservations = struct {
 
 type reservation struct {
 	place    any
-	stopHook func() bool // removes the hook from the session; guarded by reservations
+	freed    chan struct{} // closed by freePlace
+	stopHook func() bool   // removes the hook from the session; guarded by reservations
 }
 
 // reservePlace returns nil if the place is taken.
@@ -281,7 +366,7 @@ func reservePlace(place any) *reservation {
 	if reservations.taken[place] != nil {
 		return nil
 	}
-	r := &reservation{place: place}
+	r := &reservation{place: place, freed: make(chan struct{})}
 	reservations.taken[place] = r
 	return r
 }
@@ -302,5 +387,16 @@ func (r *reservation) freePlace() {
 	}
 	if reservations.taken[r.place] == r {
 		delete(reservations.taken, r.place)
+		close(r.freed)
 	}
+}
+
+// awaitPlace returns a channel that is closed when the place is free; nil if it is.
+func awaitPlace(place any) <-chan struct{} {
+	reservations.Lock()
+	defer reservations.Unlock()
+	if r := reservations.taken[place]; r != nil {
+		return r.freed
+	}
+	return nil
 }

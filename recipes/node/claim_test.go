@@ -234,7 +234,11 @@ func TestClaimAtRandomMoments(t *testing.T) {
 			wg.Go(func() {
 				for i := range 50 {
 					ctx, cancel := context.WithTimeout(background, time.Duration(1+(worker*7+i*3)%20)*time.Millisecond)
-					held, err := node.TryClaim(ctx, clients[worker%3], path, nil)
+					claim := node.TryClaim
+					if worker%2 == 1 {
+						claim = node.AwaitClaim
+					}
+					held, err := claim(ctx, clients[worker%3], path, nil)
 					cancel()
 					time.Sleep(time.Duration(worker) * time.Millisecond)
 					if err != nil {

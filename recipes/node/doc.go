@@ -1,5 +1,5 @@
-// Package node maintains nodes: a registration that is recreated in each session ([Keeper]), and a name that one
-// process holds at a time ([Claim]).
+// Package node maintains nodes: a registration that is recreated in each session ([Keeper]; [Set] for several), and a
+// name that one process holds at a time ([Claim], by [TryClaim] or [AwaitClaim]).
 //
 //	k, err := node.NewKeeper(client, "/services/web/10.0.0.7", address)
 //	defer k.Close(ctx)

@@ -116,6 +116,64 @@ func ExampleTryClaim() {
 	// <nil>
 }
 
+// A waiter gets the name when its holder releases it.
+func ExampleAwaitClaim() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	other := must(framework.New(server.Addr(), framework.WithDialer(server.Dial)))
+	defer other.Close()
+	ctx := context.Background()
+
+	first := must(node.TryClaim(ctx, client, "/shards/7", []byte("host-7")))
+	waiting := make(chan *node.Claim)
+	go func() { waiting <- must(node.AwaitClaim(ctx, other, "/shards/7", []byte("host-8"))) }()
+	first.ReleaseInBackground()
+	second := <-waiting
+	fmt.Println(first.Valid(), second.Valid(), second.FencingToken() > first.FencingToken())
+	fmt.Println(second.Release(ctx))
+	// Output:
+	// false true true
+	// <nil>
+}
+
+// A registry with register and unregister by name.
+func ExampleSet() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	registry := node.NewSet(client)
+	fmt.Println(registry.Keep(ctx, "/services/web/host-7", []byte("10.0.0.7:80")))
+	fmt.Println(registry.Keep(ctx, "/services/db/host-7", []byte("10.0.0.7:5432")))
+	fmt.Println(registry.Keep(ctx, "/services/web/host-7", []byte("10.0.0.7:8080"))) // changes its data
+	fmt.Println(registry.Remove(ctx, "/services/db/host-7"), registry.Paths())
+	fmt.Println(registry.Close(ctx), server.Exists("/services/web/host-7"))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// <nil> [/services/web/host-7]
+	// <nil> false
+}
+
+// A shutdown that does not wait for the servers.
+func ExampleKeeper_CloseInBackground() {
+	server, client := connect()
+	defer server.Close()
+	me := must(node.NewKeeper(client, "/services/web/host-7", nil))
+	fmt.Println(me.WaitCreated(context.Background()))
+	closed := make(chan error, 1)
+	me.CloseInBackground(func(err error) { closed <- err })
+	fmt.Println(<-closed, server.Exists("/services/web/host-7"))
+	fmt.Println(client.Close())
+	// Output:
+	// <nil>
+	// <nil> false
+	// <nil>
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -138,10 +138,26 @@ func (k *Keeper) Close(ctx context.Context) error {
 	k.inbox.Put(closeRequested)
 	select {
 	case <-k.done:
-		return k.wrapError("close", k.closeErr)
 	case <-ctx.Done():
-		return k.wrapError("close", k.client.WaitError(ctx, nil))
+		select {
+		case <-k.done:
+		default:
+			return k.wrapError("close", k.client.WaitError(ctx, nil))
+		}
 	}
+	return k.wrapError("close", k.closeErr)
+}
+
+// CloseInBackground is Close for a caller that does not wait: it returns immediately, and the keeper deletes the node in
+// the background, as after a Close whose ctx ends. then, if given, gets the error that Close would return, on the
+// client's goroutine for callbacks (see [framework.Pending.Then]). Without it only a refusal is logged.
+func (k *Keeper) CloseInBackground(then ...func(err error)) {
+	k.inbox.Put(closeRequested)
+	report := &line.Callback{Path: k.path, Then: then, Wrap: func(err error) error { return k.wrapError("close", err) }}
+	k.client.Spawn(func(context.Context) {
+		<-k.done
+		report.CallLater(k.client, k.closeErr)
+	})
 }
 
 // Done returns a channel that is closed when the keeper has ended: after Close, or with the client.

@@ -940,3 +940,35 @@ func TestCloseWaitsForTheNodeOfALostSession(t *testing.T) {
 		ends(t, s, k)
 	})
 }
+
+// The call returns immediately, in an outage too, and the callback gets what Close returns.
+func TestCloseInBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		results := make(chan error, 1)
+		report := func(err error) { results <- err }
+		k := keep(t, c, "a")
+		s.Stop()
+		began := time.Now()
+		k.CloseInBackground(nil, report)
+		assert.Zero(t, time.Since(began))
+		time.Sleep(time.Minute)
+		assert.Empty(t, results)
+		require.NoError(t, s.Start())
+		require.NoError(t, <-results)
+		ends(t, s, k)
+		k.CloseInBackground(report)
+		require.NoError(t, <-results)
+
+		k = keep(t, c, "a")
+		require.NoError(t, s.SetACL("/services", zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		k.CloseInBackground(report)
+		require.ErrorIs(t, <-results, framework.ErrNoAuth)
+
+		require.NoError(t, c.Close())
+		k.CloseInBackground(report)
+		require.ErrorIs(t, <-results, framework.ErrNoAuth, "the result of the first Close")
+		k.CloseInBackground()
+	})
+}

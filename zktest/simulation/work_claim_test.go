@@ -30,7 +30,9 @@ func newClaimWork(w *world) workload {
 func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	a.rest()
 	claim, err := k.try(ctx, a)
-	if a.r.IntN(3) == 0 { // somebody waits, and comes right after an owner has gone
+	if errors.Is(err, node.ErrNotAcquired) && a.r.IntN(3) == 0 && !a.w.calm() {
+		claim, err = k.await(ctx, a)
+	} else if a.r.IntN(3) == 0 { // somebody waits, and comes right after an owner has gone
 		for range 50 {
 			if !errors.Is(err, node.ErrNotAcquired) || a.w.calm() {
 				break
@@ -77,6 +79,18 @@ func (k *claimWork) turn(ctx context.Context, a *actor) error {
 func (k *claimWork) try(ctx context.Context, a *actor) (*node.Claim, error) {
 	defer a.timed(ctx, "TryClaim")()
 	return node.TryClaim(ctx, a.c, k.path, nil, node.WithLossPolicy(a.w.plan.Loss))
+}
+
+// await waits for the name, for some seconds.
+func (k *claimWork) await(ctx context.Context, a *actor) (*node.Claim, error) {
+	within, cancel := context.WithTimeout(ctx, below(a.r, 10*time.Second))
+	defer cancel()
+	defer a.timed(within, "AwaitClaim")()
+	claim, err := node.AwaitClaim(within, a.c, k.path, nil, node.WithLossPolicy(a.w.plan.Loss))
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, node.ErrNotAcquired
+	}
+	return claim, err
 }
 
 // taken says what it means that somebody else has it: in the end that is a turn, too.

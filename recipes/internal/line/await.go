@@ -39,6 +39,21 @@ func AwaitEvent(
 	}
 }
 
+// AwaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. It also returns an
+// EventEnd, when the session ends: then the caller reads again. Events can get lost, so about once per session timeout
+// it checks whether the node is gone, or was created again, with a czxid above since. Without READ permission newer
+// servers show only whether it is gone.
+func AwaitDeletion(
+	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
+) (framework.Event, error) {
+	defer watch.Stop()
+	return AwaitEvent(ctx, client, watch, nil, SessionTimeoutInterval(client), func() (framework.Event, bool) {
+		found, err := client.CheckExists().ForPath(ctx, path) // an error is temporary, or also ends the watch
+		gone := err == nil && (found == nil || found.Czxid > since)
+		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone
+	})
+}
+
 // SessionTimeoutInterval returns an interval for [AwaitEvent]: about a session timeout, random so that waiters do not look
 // at the same time.
 func SessionTimeoutInterval(client *framework.Client) func() time.Duration {

@@ -28,8 +28,8 @@ func (c *Callback) Call(client *framework.Client, err error) {
 		}
 	}
 	if !c.hasFunction() && IsRefused(err) {
-		client.Logger().Warn("cannot release a hold: the server refuses to delete its node, which stays until the "+
-			"session ends", "path", c.Path, "err", err)
+		client.Logger().Warn("the server refuses to delete a released node; an ephemeral one stays until the session ends",
+			"path", c.Path, "err", err)
 	}
 }
 

@@ -157,12 +157,12 @@ func TestReleaseInBackgroundThatFails(t *testing.T) {
 		refused := s.Inject(zktest.Fault{Op: "delete", Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
 		held.(inBackground).ReleaseInBackground(func(err error) { told <- err })
 		require.ErrorIs(t, <-told, framework.ErrNoAuth)
-		require.NotContains(t, log.String(), "cannot release a hold")
+		require.NotContains(t, log.String(), "refuses to delete a released node")
 		if k.name == "mutex" {
 			require.NoError(t, s.DeleteAll(lockPath))
 			k.acquire(t, c).(inBackground).ReleaseInBackground()
 			synctest.Wait()
-			require.Contains(t, log.String(), "cannot release a hold")
+			require.Contains(t, log.String(), "refuses to delete a released node")
 		}
 		refused.Remove()
 		require.NoError(t, c.Close())

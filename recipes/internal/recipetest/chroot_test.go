@@ -94,6 +94,12 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 			"claim": func(ctx context.Context, c *framework.Client) error {
 				return second(node.TryClaim(ctx, c, "/services/x", nil))
 			},
+			"await claim": func(ctx context.Context, c *framework.Client) error {
+				return second(node.AwaitClaim(ctx, c, "/services/x", nil))
+			},
+			"campaign": func(ctx context.Context, c *framework.Client) error {
+				return second(leader.Campaign(ctx, c, "/leaders/x"))
+			},
 			"member": func(ctx context.Context, c *framework.Client) error {
 				member, err := group.Join(c, "/members", "x", nil)
 				require.NoError(t, err)

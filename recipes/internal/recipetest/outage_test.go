@@ -12,6 +12,7 @@ import (
 	"github.com/go-curator/curator/recipes/barrier"
 	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/node"
 	"github.com/go-curator/curator/recipes/queue"
@@ -94,6 +95,12 @@ var calls = map[string]struct {
 	}},
 	"claim": {true, func(c *framework.Client) call {
 		return func(ctx context.Context) error { _, err := node.TryClaim(ctx, c, "/r/claim", nil); return err }
+	}},
+	"await claim": {true, func(c *framework.Client) call {
+		return func(ctx context.Context) error { _, err := node.AwaitClaim(ctx, c, "/r/claim", nil); return err }
+	}},
+	"campaign": {true, func(c *framework.Client) call {
+		return func(ctx context.Context) error { _, err := leader.Campaign(ctx, c, "/r/election"); return err }
 	}},
 	"put": {false, func(c *framework.Client) call {
 		return func(ctx context.Context) error { return queue.New(c, "/r/q").Put(ctx, []byte{}) }

@@ -558,7 +558,14 @@ func playClaim(p *play, path string) {
 	p.step("claim, taken")
 	time.Sleep(time.Second)
 	p.step("held for longer")
+	awaited := recipetest.Begin(p.T, func() (*node.Claim, error) {
+		return node.AwaitClaim(background, other, path+"/c", nil)
+	}).Waits()
+	p.step("claim, waits")
 	p.release(held)
+	next := awaited.OK()
+	p.step("hand-over")
+	p.release(next)
 	p.step("release")
 	recipetest.Clean(p.T, p.s, path)
 }
