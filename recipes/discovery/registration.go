@@ -69,7 +69,7 @@ func (r *Registration[T]) updateInstance(ctx context.Context, instance Instance[
 //
 // Corresponds to unregisterService.
 func (r *Registration[T]) Unregister(ctx context.Context) error {
-	return r.wrapUnregisterError(r.keeper.Close(ctx))
+	return wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", r.keeper.Close(ctx))
 }
 
 // UnregisterInBackground is Unregister for a caller that does not wait: it returns immediately, and the node is deleted in
@@ -78,12 +78,8 @@ func (r *Registration[T]) UnregisterInBackground(then ...func(err error)) {
 	var report []func(error)
 	for _, f := range then {
 		if f != nil {
-			report = append(report, func(err error) { f(r.wrapUnregisterError(err)) })
+			report = append(report, func(err error) { f(wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", err)) })
 		}
 	}
 	r.keeper.CloseInBackground(report...)
-}
-
-func (r *Registration[T]) wrapUnregisterError(err error) error {
-	return wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", err)
 }
