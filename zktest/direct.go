@@ -25,8 +25,12 @@ func (s *Server) orderingServer() (*Server, Error) {
 	return nil, ErrConnectionLoss
 }
 
-// writeDirectly executes one write and returns the path.
+// writeDirectly executes one write and returns the path. It refuses the write if this server does not lead any more, since
+// an earlier write of the same call has waited for its commit.
 func (s *Server) writeDirectly(op int32, session int64, rec jute.Record) (string, Error) {
+	if !s.ordersWrites() {
+		return "", ErrConnectionLoss
+	}
 	var path string
 	e := &logEntry{}
 	s.proposeEntry(e, func(e *logEntry) {

@@ -489,6 +489,37 @@ func TestIsolatedLeaderCannotWriteAndForgetsWhatItProposed(t *testing.T) {
 	})
 }
 
+// The leader resigns while Create waits for the commit of the first of two parents. It orders no write then: the log that
+// it has as a follower would differ from its leader's.
+func TestAFormerLeaderOrdersNoDirectWrite(t *testing.T) {
+	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
+		leader, followers := roles(e)
+		for _, f := range followers {
+			e.CutLink(f.member.index, leader.member.index)
+		}
+		created := make(chan error, 1)
+		go func() { created <- leader.Create("/a/b/c", nil) }()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		leader.Stop()
+		e.HealPeers()
+		settle(t, e)
+		require.NoError(t, leader.Start())
+		settle(t, e)
+		require.NotEqual(t, leader, e.Member(e.Leader()))
+		require.ErrorIs(t, <-created, ErrConnectionLoss)
+		for _, s := range e.Members() {
+			require.NoError(t, s.Create("/later", nil))
+			require.NoError(t, s.Delete("/later"))
+		}
+		settle(t, e)
+		for _, s := range e.Members() {
+			assert.True(t, s.Exists("/a"))
+			assert.False(t, s.Exists("/a/b"))
+		}
+	})
+}
+
 func TestPausedLeader(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		leader, followers := roles(e)
