@@ -73,7 +73,7 @@ func escapeName(job string) string {
 }
 
 // Held returns the lock under which this process runs the job, or nil if it does not run. A job that must end when its
-// lock is lost uses the Context of the lock; one that writes to a store gives it the lock's FencingToken.
+// lock is lost uses the Context of the lock; a job that writes to a store passes the lock's FencingToken.
 func (l *Locker) Held(job string) *mutex.Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()

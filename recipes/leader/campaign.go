@@ -13,8 +13,8 @@ import (
 //
 // When ctx ends, Campaign returns immediately, and the client deletes the node in the background. The term outlives ctx,
 // and its context has the values of ctx. Until Campaign has a node in the line, the retry policy limits the attempts;
-// from then on it waits through lost connections and lost sessions. Errors are those of [Selector.Run] except ErrRunning,
-// and framework.ErrNotConnected and ErrConnectionLoss after the last attempt.
+// from then on it waits through lost connections and lost sessions. It returns the errors of [Selector.Run], except
+// ErrRunning, and framework.ErrNotConnected and ErrConnectionLoss after the last attempt.
 //
 // The options are a Selector's. Curator has no such method; etcd's client has, as Election.Campaign.
 func Campaign(ctx context.Context, client *framework.Client, path string, opts ...Option) (*Term, error) {

@@ -70,7 +70,7 @@ func TryClaim(
 // AwaitClaim is TryClaim that waits while the name is taken. It watches the node, and tries again when it is deleted. (Events
 // can get lost, so about once per session timeout it checks whether the node exists.) From the first refusal on it waits
 // through lost connections and sessions, until ctx ends or the client is closed; before, the retry policy limits the
-// attempts. Errors are those of [TryClaim] except ErrNotAcquired.
+// attempts. It returns the errors of [TryClaim], except ErrNotAcquired.
 //
 // A claim of the same client counts until its Release, or the end of its session: a goroutine that has the name must not
 // wait for it. The calls have no order, and all of them try when the name is free: for more than a few use a lock.
