@@ -131,3 +131,34 @@ func TestKeepersOfOnePath(t *testing.T) {
 	require.NoError(t, over.Close(ctx))
 	w.gone(t, path)
 }
+
+// A claim waits for Java's node at its path.
+func TestAClaimWaitsForJavasNode(t *testing.T) {
+	t.Parallel()
+	kit.Interop(t, "persistent node", kit.Mixed)
+	const path = "/names/one"
+	w := newWorld(t)
+	ctx := kit.Context(t)
+	theirs, err := w.peer.Node(ctx, "theirs", path, "EPHEMERAL", false, "theirs")
+	require.NoError(t, err)
+	_, err = node.TryClaim(ctx, w.client, path, nil)
+	require.ErrorIs(t, err, node.ErrNotAcquired)
+	type result struct {
+		claim *node.Claim
+		err   error
+	}
+	awaited := make(chan result, 1)
+	go func() {
+		claim, err := node.AwaitClaim(ctx, w.client, path, []byte("ours"))
+		awaited <- result{claim, err}
+	}()
+	require.NoError(t, theirs.Close(ctx))
+	got := kit.Receive(t, "the claim", awaited)
+	require.NoError(t, got.err)
+	require.True(t, got.claim.Valid())
+	data, err := w.client.GetData().ForPath(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, "ours", string(data))
+	require.NoError(t, got.claim.Release(ctx))
+	w.gone(t, path)
+}
