@@ -141,8 +141,9 @@ func TestSetThatFails(t *testing.T) {
 		require.ErrorIs(t, node.NewSet(c, node.WithTTL(-1)).Keep(background, path, nil), framework.ErrInvalidOption)
 		require.ErrorIs(t, node.NewSet(nil).Remove(background, path), framework.ErrNoClient)
 		require.ErrorIs(t, node.NewSet(nil).Close(background), framework.ErrNoClient)
-		require.ErrorIs(t, set.Remove(nil, path), framework.ErrNilContext) //nolint:staticcheck // a mistake
-		require.ErrorIs(t, set.Close(nil), framework.ErrNilContext)        //nolint:staticcheck // a mistake
+		var none context.Context
+		require.ErrorIs(t, set.Remove(none, path), framework.ErrNilContext)
+		require.ErrorIs(t, set.Close(none), framework.ErrNilContext)
 		assert.Empty(t, set.Paths())
 		require.NoError(t, set.Keep(background, path, nil))
 		require.NoError(t, set.Keep(background, "/other", nil))
