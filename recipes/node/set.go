@@ -49,12 +49,17 @@ func (s *Set) Keep(ctx context.Context, path string, data []byte) error {
 			if failed = k.Close(ctx); !s.forgetEnded(path, k) {
 				err = failed
 			}
-		case created || k.hasAccepted(data):
-			return k.WaitCreated(ctx)
 		default:
-			if failed = k.SetData(ctx, data); !errors.Is(failed, ErrClosed) { // else Remove was called
+			if created || k.hasAccepted(data) {
+				failed = k.WaitCreated(ctx)
+			} else {
+				failed = k.SetData(ctx, data)
+			}
+			if !errors.Is(failed, ErrClosed) {
 				return failed
 			}
+			<-k.done // Remove was called, or the keeper's own Close
+			s.forgetEnded(path, k)
 		}
 	}
 	return line.WrapError("node set", path, "keep", err)

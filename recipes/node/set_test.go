@@ -52,6 +52,12 @@ func TestSet(t *testing.T) {
 		require.NoError(t, set.Keep(background, "/services/1", []byte("c")))
 		assert.Equal(t, node.There, set.Keeper("/services/1").Status().State)
 
+		require.NoError(t, set.Keeper("/services/1").Close(background))
+		require.NoError(t, set.Keep(background, "/services/1", []byte("c")), "a new keeper begins")
+		require.NoError(t, set.Keeper("/services/1").Close(background))
+		require.NoError(t, set.Keep(background, "/services/1", []byte("d")))
+		require.NoError(t, set.Keep(background, "/services/1", []byte("c")))
+
 		s.Expire(session(t, c))
 		soon(t, "created again", func() bool {
 			return s.Exists("/services/0") && s.Exists("/services/1") && s.Exists("/services/2")
