@@ -224,7 +224,10 @@ func (c *Claim) deleteWithRetries(ctx context.Context) error {
 		if err == nil {
 			err = c.deleteOwnNode(ctx, failures > 1)
 		}
-		if err == nil || !isTransient(err) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return cmp.Or(c.session.Client().Err(), err) // the client was closed, or the session is lost
+		case err == nil, !isTransient(err):
 			return err
 		}
 		if err := line.Backoff(ctx, c.session.Client(), failures); err != nil {

@@ -124,9 +124,10 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 
 // Close deletes the node, for certain, and waits until the server has confirmed that the node is gone, or the keeper
 // has seen that it is. If ctx ends before, Close returns its error, and the keeper continues in the background,
-// through lost connections and sessions, until it is done; another Close waits for the same. A node at the path that
-// another client made stays, and so does a persistent one that the keeper was not allowed to write. With [WithTTL]
-// Close waits only for the keeper's end.
+// through lost connections and sessions, until it is done; another Close waits for the same. If ctx has no deadline, Close
+// sets one, a session timeout away; then the error matches framework.ErrOutcomeUnknown, too. A node at the path that
+// another client made stays, and so does a persistent one that the keeper was not allowed to write. With [WithTTL] Close
+// waits only for the keeper's end.
 //
 // Other errors: if the server refuses to delete the node, or to report its owner (framework.ErrNoAuth,
 // framework.ErrNotEmpty), after which an ephemeral node stays until its session ends; framework.ErrClosed if the
@@ -136,6 +137,8 @@ func (k *Keeper) Close(ctx context.Context) error {
 		return k.wrapError("close", framework.ErrNilContext)
 	}
 	k.inbox.Put(closeRequested)
+	ctx, cancel := withCloseDeadline(ctx, k.client)
+	defer cancel()
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -147,6 +150,17 @@ func (k *Keeper) Close(ctx context.Context) error {
 	}
 	return k.wrapError("close", k.closeErr)
 }
+
+// withCloseDeadline returns ctx with a deadline, if it has none.
+func withCloseDeadline(ctx context.Context, client *framework.Client) (context.Context, context.CancelFunc) {
+	if _, limited := ctx.Deadline(); limited {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, client.Safety().SessionTimeout, errUnconfirmed)
+}
+
+var errUnconfirmed = fmt.Errorf("no server has confirmed for a session timeout that the node is deleted, and the keeper "+
+	"continues in the background: %w", framework.ErrOutcomeUnknown)
 
 // CloseInBackground is Close for a caller that does not wait: it returns immediately, and the keeper deletes the node in
 // the background, as after a Close whose ctx ends. then, if given, gets the error that Close would return, on the

@@ -941,6 +941,36 @@ func TestCloseWaitsForTheNodeOfALostSession(t *testing.T) {
 	})
 }
 
+// Without servers, Close and a set's Close wait for a session timeout, unless ctx has a deadline. The keepers continue.
+func TestCloseHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		timeout := c.Safety().SessionTimeout
+		k, set := keep(t, c, "a"), node.NewSet(c)
+		for i := range 3 {
+			require.NoError(t, set.Keep(background, fmt.Sprintf("/services/%d", i), nil))
+		}
+		s.Stop()
+		for _, closeAll := range []func(context.Context) error{k.Close, set.Close} {
+			began := time.Now()
+			err := closeAll(background)
+			require.ErrorIs(t, err, framework.ErrOutcomeUnknown)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, timeout, time.Since(began))
+			ctx, cancel := context.WithTimeout(background, 2*timeout)
+			err = closeAll(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		}
+		require.NoError(t, s.Start())
+		require.NoError(t, k.Close(background))
+		require.NoError(t, set.Close(background))
+		recipetest.Clean(t, s, "/services")
+	})
+}
+
 // The call returns immediately, in an outage too, and the callback gets what Close returns.
 func TestCloseInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,9 @@ func soon(t *testing.T, what string, is func() bool) {
 // ends closes a keeper, after which nothing is left.
 func ends(t *testing.T, s *zktest.Server, k *node.Keeper) {
 	t.Helper()
-	require.NoError(t, k.Close(background))
+	ctx, cancel := context.WithTimeout(background, 5*time.Minute) // above the timeout of every session
+	defer cancel()
+	require.NoError(t, k.Close(ctx))
 	assert.False(t, s.Exists(k.Path()), k.Path())
 	assert.Equal(t, node.Missing, k.Status().State)
 	require.ErrorIs(t, k.Status().Err, node.ErrClosed)

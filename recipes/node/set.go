@@ -145,9 +145,9 @@ func (s *Set) Keeper(path string) *Keeper {
 	return nil
 }
 
-// Close deletes all nodes of the set for certain, at the same time, and waits for that. If ctx ends before, it returns
-// ctx's error, and the nodes are deleted in the background; another Close waits for the same. The errors of several nodes
-// are joined.
+// Close deletes all nodes of the set for certain, at the same time, and waits for that, as [Keeper.Close] does. If ctx ends
+// before, it returns ctx's error, and the nodes are deleted in the background; another Close waits for the same. The errors
+// of several nodes are joined.
 func (s *Set) Close(ctx context.Context) error {
 	if err := line.CheckCall(ctx, s.client, nil); err != nil {
 		return line.WrapError("node set", "", "close", err)
@@ -162,6 +162,8 @@ func (s *Set) Close(ctx context.Context) error {
 	for _, k := range keepers {
 		k.inbox.Put(closeRequested)
 	}
+	ctx, cancel := withCloseDeadline(ctx, s.client)
+	defer cancel()
 	var failed []error
 	for _, k := range keepers {
 		failed = append(failed, k.Close(ctx))
