@@ -141,6 +141,24 @@ func ExampleClient_Transaction() {
 	// transaction /inbox: operation 1 (setData): node does not exist true
 }
 
+// Two nodes are written together, whether they exist or not.
+func ExampleTransactionCreate_OrSetData() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	op := client.TransactionOp()
+	for _, version := range []string{"1", "2"} {
+		results, err := client.Transaction(ctx,
+			op.Create().OrSetData().ForPath("/limits", []byte(version)),
+			op.Create().OrSetData().ForPath("/features", []byte(version)),
+		)
+		fmt.Println(results[0].Op, results[1].Op, err)
+	}
+	// Output:
+	// create create <nil>
+	// setData setData <nil>
+}
+
 func ExamplePending() {
 	client, stop := start()
 	defer stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -73,6 +74,9 @@ type txResults = []TransactionResult
 type transaction []TransactionOp
 
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
+	if slices.ContainsFunc(ops, func(op TransactionOp) bool { return op.alternative != nil }) {
+		ops = slices.Clone(ops) // switchOrSetData changes them
+	}
 	t := transaction(ops)
 	o := &operation[txResults]{
 		c: c, name: "transaction", mutates: true, unknownPolicy: unknownGiveUp,
@@ -100,9 +104,34 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	}
 	o.procedure = functionProcedure[txResults]{
 		makeRequest: func() *wire.Call { return newCall(jute.OpMulti, &req) },
-		decode:      t.decodeReply, recovery: t.createMissingRoot,
+		decode:      t.decodeReply,
+		recovery: func(err error) recoveryStep[txResults] {
+			if step := t.switchOrSetData(err, req.Ops); step != nil {
+				return step
+			}
+			return t.createMissingRoot(err)
+		},
 	}
 	return o
+}
+
+// switchOrSetData returns the recovery step after the refusal of an operation with OrSetData: the transaction, which was
+// not executed, is sent again with the create instead of the change of the data, or the other way round. It returns nil
+// for other refusals. requests are those of the operations.
+func (t transaction) switchOrSetData(err error, requests []jute.MultiOp) recoveryStep[txResults] {
+	var refused *TransactionError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	i := refused.Index
+	if t[i].alternative == nil || !errors.Is(err, ErrNodeExists) && (t[i].name == "create" || !errors.Is(err, ErrNoNode)) {
+		return nil
+	}
+	return func(context.Context, *operationRun[txResults]) (none txResults, again bool, _ error) {
+		t[i] = *t[i].alternative
+		requests[i] = t[i].entry
+		return none, true, nil
+	}
 }
 
 // createMissingRoot returns the recovery step that creates a missing root of a namespace. It returns nil unless the
@@ -188,6 +217,8 @@ type TransactionOp struct {
 	dataSize      int
 	argumentError error // if set, every transaction with this operation fails with it
 	guard         bool  // a check of a hold's node
+
+	alternative *TransactionOp // with OrSetData: the create, or for the create the change of the data
 }
 
 // TransactionOps makes operations for a transaction.
@@ -211,8 +242,9 @@ func (t TransactionOps) Check() TransactionCheck { return TransactionCheck{c: t.
 
 // TransactionCreate creates a node in a transaction. It has no protection and creates no parents. It is a value.
 type TransactionCreate struct {
-	c    *Client
-	node nodeSettings
+	c         *Client
+	node      nodeSettings
+	orSetData bool
 }
 
 // WithMode sets the kind of node. Default [Persistent].
@@ -226,6 +258,12 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 	b.node.acl = append([]ACL{}, acl...)
 	return b
 }
+
+// OrSetData makes the operation set the data if the node exists already; then [TransactionResult.Op] is "setData". The
+// transaction is sent with the change of the data, and a second time if the server refuses that because there is no
+// node. An existing node keeps its kind and its ACL. ErrBadArguments with a sequential mode, and in an
+// IdempotentTransaction.
+func (b TransactionCreate) OrSetData() TransactionCreate { b.orSetData = true; return b }
 
 // Compressed compresses the data with the client's compression provider.
 func (b TransactionCreate) Compressed() TransactionCreate {
@@ -253,11 +291,25 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		data, err = b.c.encodeNodeData(full, data, b.node.compression)
 	}
+	if err == nil && b.orSetData && b.node.mode.isSequential() {
+		err = badArguments("OrSetData with a sequential mode: the node never exists")
+	}
 	op := TransactionOp{c: b.c, name: "create", path: path, full: full, dataSize: len(data), argumentError: err}
-	if err == nil {
-		op.entry = b.node.transactionEntry(b.c, full, data)
+	if err != nil {
+		return op
+	}
+	op.entry = b.node.transactionEntry(b.c, full, data)
+	if b.orSetData {
+		set := op
+		set.name, set.entry = "setData", setDataEntry(full, data, -1)
+		set.alternative, op.alternative = &op, &set
+		return set
 	}
 	return op
+}
+
+func setDataEntry(full string, data []byte, version int32) jute.MultiOp {
+	return jute.MultiOp{Op: jute.OpSetData, Request: &jute.SetDataRequest{Path: full, Data: data, Version: version}}
 }
 
 // TransactionDelete deletes a node in a transaction. It is a value.
@@ -319,9 +371,8 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		data, err = b.c.encodeNodeData(full, data, b.compression)
 	}
-	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
 	return TransactionOp{
-		c: b.c, name: "setData", path: path, full: full, entry: jute.MultiOp{Op: jute.OpSetData, Request: req},
+		c: b.c, name: "setData", path: path, full: full, entry: setDataEntry(full, data, b.version),
 		dataSize: len(data), argumentError: err,
 	}
 }

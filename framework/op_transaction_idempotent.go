@@ -101,6 +101,9 @@ type expectedNodes map[string]expectedNode
 func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
 	expected, firstOps := expectedNodes{}, map[string]TransactionOp{}
 	for _, op := range ops {
+		if op.alternative != nil {
+			return nil, badArguments("an idempotent transaction with OrSetData: a repeat would not be refused")
+		}
 		if _, known := firstOps[op.full]; !known {
 			firstOps[op.full] = op
 		}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,86 @@ func TestTransaction(t *testing.T) {
 		assert.NotContains(t, tree, "/old")
 		assert.Equal(t, tree["/a"].Stat.Czxid, tree["/c"].Stat.Czxid, "one transaction")
 	})
+}
+
+// The transaction is sent a second time only if a node is missing, or appears or disappears in between.
+func TestTransactionCreatesOrSetsData(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx, op := t.Context(), c.TransactionOp()
+		put := func(want int, ops ...TransactionOp) []TransactionResult {
+			t.Helper()
+			srv.ResetCounts()
+			given := slices.Clone(ops)
+			results, err := c.Transaction(ctx, ops...)
+			require.NoError(t, err)
+			assert.Equal(t, want, srv.Counts()["multi"])
+			assert.Equal(t, given, ops, "the caller's operations")
+			return results
+		}
+		put1 := op.Create().WithMode(Ephemeral).OrSetData().ForPath("/a", []byte("1"))
+		results := put(2, put1)
+		assert.Equal(t, "create", results[0].Op)
+		owner := srv.Tree()["/a"].Stat.EphemeralOwner
+		assert.NotZero(t, owner)
+		results = put(1, op.Create().OrSetData().ForPath("/a", []byte("2")), op.Check().WithVersion(1).ForPath("/a"))
+		assert.Equal(t, "setData", results[0].Op)
+		assert.Equal(t, int32(1), results[0].Stat.Version)
+		assert.Equal(t, owner, srv.Tree()["/a"].Stat.EphemeralOwner)
+		assert.Equal(t, "2", string(srv.Tree()["/a"].Data))
+		put(3, op.Create().OrSetData().ForPath("/b", nil), op.Create().OrSetData().ForPath("/c", nil),
+			op.Create().OrSetData().ForPath("/a", []byte("3")))
+		put(2, op.Delete().ForPath("/a"), put1)
+		assert.Equal(t, "1", string(srv.Tree()["/a"].Data))
+
+		// The node is deleted before the first try, and created before the second.
+		held := srv.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold, After: 1})
+		require.NoError(t, srv.Delete("/b"))
+		pending := c.TransactionInBackground(ctx, op.Create().OrSetData().ForPath("/b", []byte("x")))
+		<-held.Struck()
+		require.NoError(t, srv.Create("/b", []byte("another's")))
+		held.Release()
+		results, err := pending.Wait(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "setData", results[0].Op)
+		assert.Equal(t, "x", string(srv.Tree()["/b"].Data))
+
+		for name, refused := range map[string]struct {
+			op   TransactionOp
+			want error
+		}{
+			"no parent":  {op.Create().OrSetData().ForPath("/none/a", nil), ErrNoNode},
+			"sequential": {op.Create().WithMode(PersistentSequential).OrSetData().ForPath("/a", nil), ErrBadArguments},
+			"the mode":   {op.Create().WithMode(-1).OrSetData().ForPath("/a", nil), ErrBadArguments},
+		} {
+			results, err := c.Transaction(ctx, op.SetData().ForPath("/a", []byte("no")), refused.op)
+			require.ErrorIs(t, err, refused.want, name)
+			if refused.want == ErrNoNode {
+				assert.Equal(t, "create", results[1].Op)
+			}
+		}
+		assert.NotEqual(t, "no", string(srv.Tree()["/a"].Data))
+		_, err = c.IdempotentTransaction(ctx, op.Create().OrSetData().ForPath("/a", nil), op.Create().ForPath("/d", nil))
+		require.ErrorIs(t, err, ErrBadArguments)
+
+		// In a namespace whose root is missing.
+		n := c.UsingNamespace("apps")
+		_, err = n.Transaction(ctx, n.TransactionOp().Create().OrSetData().ForPath("/a", []byte("n")))
+		require.NoError(t, err)
+		assert.Equal(t, "n", string(srv.Tree()["/apps/a"].Data))
+	})
+}
+
+// A lost reply ends the transaction: a repeat could set the data again.
+func TestLostReplyOfCreateOrSetData(t *testing.T) {
+	for skip := range 2 {
+		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+			srv.Inject(zktest.Fault{Op: "multi", Action: zktest.LoseReply, After: skip})
+			op := c.TransactionOp().Create().OrSetData().ForPath("/a", nil)
+			_, err := c.Transaction(t.Context(), op)
+			require.ErrorIs(t, err, ErrConnectionLoss)
+			assert.Equal(t, skip == 1, srv.Exists("/a"))
+		})
+	}
 }
 
 func TestTransactionFails(t *testing.T) {
