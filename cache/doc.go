@@ -9,7 +9,8 @@
 //
 // [New] corresponds to Curator's CuratorCache, [NewTree] to its TreeCache (a depth limit, filters),
 // [NewPathChildren] to its PathChildrenCache and [NewNode] to its NodeCache. All use the same engine.
-// [NewTyped] decodes the data in a cache.
+// [NewTyped] decodes the data in a cache. [FollowNode] and [FollowChildren] are for programs that need only the latest
+// state, on a channel.
 //
 // # What is promised
 //

@@ -40,6 +40,7 @@ type engine struct {
 	stale      staleStats
 	retries    retrySchedule
 	publishing publishState
+	following  *following // nil without one
 }
 
 func startEngine(cfg config) *engine {
@@ -115,6 +116,9 @@ func (e *engine) run() {
 			e.updateSync()
 			e.retryIfSmaller()
 			e.scheduleTimer(timer)
+			if e.following != nil {
+				e.following.receiveEvents()
+			}
 		}
 	}
 }
@@ -136,6 +140,9 @@ func (e *engine) endCache() {
 		e.runCall(p)
 	}
 	last.removeForgotten()
+	if e.following != nil {
+		e.following.end()
+	}
 }
 
 func (e *engine) logger() *slog.Logger { return e.cfg.client.Logger() }

@@ -283,3 +283,46 @@ func ExampleWithSnapshot() {
 	// Deleted /config/size
 	// Changed /config/color
 }
+
+func ExampleFollowNode() {
+	server, client, end := setUp("/limits", "10")
+	defer end()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+
+	limits, changes, err := cache.FollowNode(ctx, client, "/limits")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(limits.Data))
+	_ = server.Set("/limits", []byte("20"))
+	fmt.Println(string((<-changes).Data))
+	_ = server.Delete("/limits")
+	fmt.Println(<-changes == nil)
+	stop()
+	_, open := <-changes
+	fmt.Println(open)
+	// Output:
+	// 10
+	// 20
+	// true
+	// false
+}
+
+func ExampleFollowChildren() {
+	server, client, end := setUp("/workers/a", "")
+	defer end()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+
+	workers, changes, err := cache.FollowChildren(ctx, client, "/workers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(workers))
+	_ = server.Create("/workers/b", nil)
+	fmt.Println(len(<-changes))
+	// Output:
+	// 1
+	// 2
+}

@@ -177,6 +177,13 @@ func (s *nodeStore) failures() iter.Seq2[string, error] {
 	}
 }
 
+// rootFailure returns why the root cannot be read or decoded, or nil.
+func (s *nodeStore) rootFailure() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.failed[s.top].err
+}
+
 // sortedFailures lists the nodes that cannot be read, parents first. mu is held.
 func (s *nodeStore) sortedFailures() []failedNode {
 	all := make([]failedNode, 0, len(s.failed))
