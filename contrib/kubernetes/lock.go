@@ -22,12 +22,12 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Lock implements resourcelock.Interface with a node whose data are the record, as JSON. Each process needs a Lock of its
-// own. Safe for concurrent use.
+// Lock implements resourcelock.Interface with a node whose data are the record, as JSON. Each process makes its own Lock.
+// Safe for concurrent use.
 //
 // It is client-go that elects: the leader renews the record, and another process may lead when it has not seen a renewal
 // for LeaseDuration. So the guarantee is client-go's, by the clocks of the processes, and the node is persistent: an
-// ephemeral one would be deleted with its session, perhaps while its leader still leads. Where a loss must be noticed
+// ephemeral one would be deleted with its session, possibly while its leader still leads. Where a loss must be noticed
 // before another process leads, use package leader; a process of package leader does not take part in this election.
 //
 // Without a connection every method fails immediately, with framework.ErrNotConnected: client-go tries again after
