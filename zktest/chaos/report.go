@@ -19,7 +19,7 @@ func (h *scheduleHunt) reportFailure(failed *Result, keeps bool) *Failure {
 	again := countReplays(failed.Plan, play)
 	best, tries := failed, 0
 	short := again
-	if !failed.circles && h.cfg.Shrink > 0 { // each replay of a run that the wall clock ended takes long
+	if !failed.standsStill && h.cfg.Shrink > 0 { // each replay of a run that the wall clock ended takes long
 		var plans []*Result
 		plans, tries = shrinkPlan(failed, again.failed == again.n, h.cfg.Shrink, play)
 		best, short = mostReliable(plans, again, play)
@@ -100,7 +100,7 @@ func countReplays(p *Plan, play func(*Plan) *Result) (r replayCount) {
 		if r.n++; len(result.Violations) > 0 {
 			r.failed++
 		}
-		if result.circles {
+		if result.standsStill {
 			break
 		}
 	}

@@ -32,18 +32,18 @@ var standstill = 3 * time.Minute
 
 // Result is the result of a run.
 type Result struct {
-	Plan       *Plan                    `json:"plan"`
-	Violations []Violation              `json:"violations,omitempty"`
-	Story      []Line                   `json:"story,omitempty"`
-	Trace      []string                 `json:"trace,omitempty"` // the servers'
-	Actors     []string                 `json:"actors,omitempty"`
-	Coverage   map[string]int           `json:"coverage,omitempty"`
-	Counts     map[string]int           `json:"counts,omitempty"` // see World.Count
-	Least      map[string]time.Duration `json:"least,omitempty"`
-	Replicas   int                      `json:"replicas"`
-	Took       time.Duration            `json:"took"`            // virtual
-	Unfit      bool                     `json:"unfit,omitempty"` // some of its goroutines have not ended
-	circles    bool                     // it was ended by the wall clock
+	Plan        *Plan                    `json:"plan"`
+	Violations  []Violation              `json:"violations,omitempty"`
+	Story       []Line                   `json:"story,omitempty"`
+	Trace       []string                 `json:"trace,omitempty"` // the servers'
+	Actors      []string                 `json:"actors,omitempty"`
+	Coverage    map[string]int           `json:"coverage,omitempty"`
+	Counts      map[string]int           `json:"counts,omitempty"` // see World.Count
+	Least       map[string]time.Duration `json:"least,omitempty"`
+	Replicas    int                      `json:"replicas"`
+	Took        time.Duration            `json:"took"`            // virtual
+	Unfit       bool                     `json:"unfit,omitempty"` // some of its goroutines have not ended
+	standsStill bool                     // it was ended by the wall clock
 }
 
 // Test runs the scenario under many schedules of faults. It fails the test at the first schedule with a violation,

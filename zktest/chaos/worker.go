@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,8 +113,12 @@ func (w *workerProcess) playPlan(t *testing.T, p *Plan) *Result {
 	if err != nil {
 		return w.deathResult(p, err)
 	}
-	circles := time.AfterFunc(standstill, func() { _ = w.cmd.Process.Kill() })
-	defer circles.Stop()
+	quit := time.AfterFunc(standstill, func() {
+		_ = w.cmd.Process.Signal(syscall.SIGQUIT) // it prints the stacks of its goroutines
+	})
+	defer quit.Stop()
+	kill := time.AfterFunc(standstill+parting, func() { _ = w.cmd.Process.Kill() })
+	defer kill.Stop()
 	for {
 		line, err := w.out.ReadString('\n')
 		if rest, is := strings.CutPrefix(line, marker); is && err == nil {
@@ -127,16 +132,13 @@ func (w *workerProcess) playPlan(t *testing.T, p *Plan) *Result {
 			return &r
 		}
 		w.log.write(line)
+		if err != nil && quit.Stop() {
+			return w.deathResult(p, err)
+		}
 		if err != nil {
-			ended := !circles.Stop()
-			if ended {
-				err = fmt.Errorf(
-					"it has not ended within %v: somebody tries again without a pause",
-					standstill,
-				)
-			}
-			r := w.deathResult(p, err)
-			r.circles = ended
+			w.closeProcess()
+			r := deathViolation(p, "process", standstillText(w.log.text()))
+			r.standsStill = true
 			return r
 		}
 	}
@@ -153,6 +155,42 @@ func (w *workerProcess) deathResult(p *Plan, err error) *Result {
 	}
 	return deathViolation(p, "process", fmt.Sprintf("the test process has died (%v):\n%s", err, text))
 }
+
+// standstillText returns the text of a violation by a process that was ended after standstill, from its last output, which
+// contains the stacks of its goroutines.
+func standstillText(output string) string {
+	reason := "a goroutine tries again without a pause"
+	if waiting := mutexWaiters(output); len(waiting) > 0 {
+		reason = "virtual time does not pass while a goroutine waits for a mutex, and the goroutine that holds the mutex waits " +
+			"for a reply, a channel or the time. Waiting for a mutex:\n  " + strings.Join(waiting, "\n  ") +
+			"\nUnlock it before the wait, also in callbacks (docs/testing-your-service.md)"
+	}
+	return fmt.Sprintf("the test process has not ended within %v: %s\n%s", standstill, reason, output)
+}
+
+// mutexWaiters returns the goroutines that wait for a mutex, each as the function that locks it, from the stacks that a
+// process prints at SIGQUIT.
+func mutexWaiters(stacks string) (waiting []string) {
+	for _, stack := range strings.Split(stacks, "\n\n") {
+		lines := strings.Split(strings.TrimSpace(stack), "\n")
+		if !mutexState.MatchString(lines[0]) {
+			continue
+		}
+		for i := 1; i+1 < len(lines); i += 2 { // a function, and its file
+			if !lockFunction.MatchString(lines[i]) {
+				at, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +0x")
+				waiting = append(waiting, lines[i]+" at "+at)
+				break
+			}
+		}
+	}
+	return waiting
+}
+
+var (
+	mutexState   = regexp.MustCompile(`^goroutine .*\[sync\.(RW)?Mutex\.R?Lock\b`)
+	lockFunction = regexp.MustCompile(`^(runtime|sync|internal/\w+)\.`)
+)
 
 func deathViolation(p *Plan, check, text string) *Result {
 	return &Result{Plan: p, Violations: []Violation{{Check: check, Text: text}}}

@@ -180,10 +180,17 @@ func TestASchedulesProcessDies(t *testing.T) {
 			for p.Context().Err() == nil {
 				runtime.Gosched()
 			}
-		}, "process", "somebody tries again without a pause"},
+		}, "process", "a goroutine tries again without a pause"},
+		"waits for a mutex": {func(p *chaos.Process) {
+			var mu sync.Mutex
+			mu.Lock()
+			go lockUnderAnother(&mu)
+			time.Sleep(time.Second)
+			mu.Unlock()
+		}, "process", "Waiting for a mutex:\n  github.com/go-curator/curator/zktest/chaos_test.lockUnderAnother("},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if name == "runs in circles" {
+			if name == "runs in circles" || name == "waits for a mutex" {
 				chaos.SetStandstill(t, time.Second)
 			}
 			v := found(t, func(w *chaos.World) { w.Start("p", c.body) }, quiet)
@@ -191,6 +198,11 @@ func TestASchedulesProcessDies(t *testing.T) {
 			assert.Contains(t, v.Text, c.text)
 		})
 	}
+}
+
+func lockUnderAnother(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
 }
 
 // A process that pauses between its check and its write is refused by a fenced store, and by nothing else.
