@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
@@ -55,7 +56,8 @@ type Claim struct {
 // with whatever error, either the node does not exist, or the client retries its deletion in the background for as
 // long as the session lives. Other errors: framework.ErrNoAuth and other refusals; framework.ErrTimeoutTooShort if
 // the session timeout is too short for a safe hold; ErrNotConnected and ErrConnectionLoss; ErrSessionLost;
-// framework.ErrClosed; ctx's; framework.ErrNoClient, ErrInvalidPath (also for "/") and ErrInvalidOption.
+// framework.ErrClosed; ctx's; framework.ErrNoClient, ErrInvalidPath (also for "/") and ErrInvalidOption. [Holder] returns
+// the process that has the name.
 //
 // Curator has no such recipe: programs call create() with EPHEMERAL.
 func TryClaim(
@@ -91,6 +93,30 @@ func AwaitClaim(
 		return c, err
 	})
 	return c, line.WrapError("claim", path, "await", err)
+}
+
+// Participant describes the holder of a name.
+type Participant = line.Participant
+
+// Holder returns the holder of the name at path; false if there is no node. It sends one read. A SessionID of 0 means that
+// the node belongs to no session, so that no claim can succeed until it is deleted. The result may be outdated when it
+// returns.
+func Holder(ctx context.Context, client *framework.Client, path string) (Participant, bool, error) {
+	p, held, err := readHolder(ctx, client, path)
+	return p, held, line.WrapError("claim", path, "holder", err)
+}
+
+func readHolder(ctx context.Context, client *framework.Client, path string) (p Participant, held bool, _ error) {
+	if err := line.CheckCall(ctx, client, checkPath(client, path)); err != nil {
+		return p, false, err
+	}
+	var stat framework.Stat
+	data, err := client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, path)
+	if err != nil {
+		return p, false, line.IgnoreError(err, framework.ErrNoNode)
+	}
+	p = Participant{Name: zkpath.Base(path), Path: path}
+	return line.ParticipantWithData(client, p, data, stat), true, nil
 }
 
 // claimName checks the arguments of a call and makes the claim.

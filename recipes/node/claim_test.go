@@ -323,3 +323,45 @@ func TestANameCanBeClaimedAfterAHookThatPanics(t *testing.T) {
 		})
 	}
 }
+
+// The holder is that of the node, also with compressed data, and for a node that belongs to no session.
+func TestHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithCompression())
+		_, held, err := node.Holder(background, c, path)
+		require.NoError(t, err)
+		assert.False(t, held)
+
+		claimed, err := node.TryClaim(background, c, path, []byte("host-1"))
+		require.NoError(t, err)
+		p, held, err := node.Holder(background, newClient(t, s), path)
+		require.NoError(t, err)
+		assert.True(t, held)
+		assert.NotEqual(t, "host-1", string(p.Data), "a client that does not compress")
+		s.ResetCounts()
+		p, _, err = node.Holder(background, c, path)
+		require.NoError(t, err)
+		counts(t, s, "one read", map[string]int{"getData": 1})
+		assert.Equal(t, node.Participant{
+			Name: "web", Path: path, Data: []byte("host-1"), SessionID: session(t, c), Czxid: claimed.FencingToken(),
+			Since: p.Since,
+		}, p)
+		assert.WithinDuration(t, time.Now(), p.Since, time.Second)
+		require.NoError(t, claimed.Release(background))
+
+		require.NoError(t, s.Create(path, []byte("by hand")))
+		p, held, err = node.Holder(background, c, path)
+		require.NoError(t, err)
+		assert.True(t, held)
+		assert.Zero(t, p.SessionID)
+		assert.Equal(t, "by hand", string(p.Data))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermWrite), Scheme: "world", ID: "anyone"}))
+		_, _, err = node.Holder(background, c, path)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		_, _, err = node.Holder(background, nil, path)
+		require.ErrorIs(t, err, framework.ErrNoClient)
+		_, _, err = node.Holder(background, c, "web")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+	})
+}

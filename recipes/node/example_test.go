@@ -116,6 +116,21 @@ func ExampleTryClaim() {
 	// <nil>
 }
 
+func ExampleHolder() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	must(node.TryClaim(ctx, client, "/shards/7", []byte("host-7")))
+	if _, err := node.TryClaim(ctx, client, "/shards/7", nil); errors.Is(err, node.ErrNotAcquired) {
+		holder, held, err := node.Holder(ctx, client, "/shards/7")
+		fmt.Println(held, string(holder.Data), err)
+	}
+	// Output:
+	// true host-7 <nil>
+}
+
 // A waiter gets the name when its holder releases it.
 func ExampleAwaitClaim() {
 	server, client := connect()
