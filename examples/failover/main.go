@@ -63,9 +63,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // manager returns a Manager that prints its actions.
 func manager(client *framework.Client, path, host string, out io.Writer) *Manager {
-	var last Owner
 	return &Manager{
-		Client: client, Path: path, Self: Owner{Host: host, PID: os.Getpid()}, Every: time.Second,
+		Client: client, Path: path, Self: Owner{Host: host, PID: os.Getpid()},
 		Act: func(ctx context.Context, _ int64, valid func() bool) error {
 			fmt.Fprintln(out, host, "acts")
 			for ctx.Err() == nil && valid() {
@@ -77,12 +76,7 @@ func manager(client *framework.Client, path, host string, out io.Writer) *Manage
 			fmt.Fprintln(out, host, "does not act any more")
 			return nil
 		},
-		Other: func(o Owner) {
-			if o != last {
-				fmt.Fprintln(out, host, "waits:", o.Host, "has the lock")
-			}
-			last = o
-		},
+		Other: func(o Owner) { fmt.Fprintln(out, host, "waits:", o.Host, "has the lock") },
 	}
 }
 

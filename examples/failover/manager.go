@@ -21,15 +21,13 @@ type Owner struct {
 // on one named node, so that operators see its holder in one read.
 type Manager struct {
 	Client *framework.Client
-	Path   string        // of the lock's node
-	Self   Owner         // Since is set when the lock is taken
-	Every  time.Duration // how often a manager without the lock tries to take it
-
+	Path   string // of the lock's node
+	Self   Owner  // Since is set when the manager begins to wait for the lock
 	// Act does the work that needs the lock, until ctx ends: then another manager may act. It calls valid right
 	// before each step that two managers must not do. token grows from manager to manager, for stores that can
 	// compare it.
 	Act func(ctx context.Context, token int64, valid func() bool) error
-	// Other is called with the lock's holder, each time that this manager could not take the lock.
+	// Other, if not nil, is called with the lock's holder when this manager begins to wait for the lock.
 	Other func(Owner)
 }
 
@@ -41,18 +39,18 @@ func (m *Manager) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil:
+		case err != nil && !framework.Retryable(err) && !errors.Is(err, framework.ErrSessionLost):
 			return err
 		}
 		select {
-		case <-time.After(m.Every):
+		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// turn tries to take the lock, and acts if that succeeds. It returns nil for transient errors: Run tries again.
+// turn waits for the lock, and acts.
 func (m *Manager) turn(ctx context.Context) error {
 	self := m.Self
 	self.Since = time.Now()
@@ -61,19 +59,18 @@ func (m *Manager) turn(ctx context.Context) error {
 		return err
 	}
 	claim, err := node.TryClaim(ctx, m.Client, m.Path, data)
-	switch {
-	case errors.Is(err, node.ErrNotAcquired):
-		return m.tell(ctx)
-	case framework.Retryable(err), errors.Is(err, framework.ErrSessionLost):
-		return nil
-	case err != nil:
+	if errors.Is(err, node.ErrNotAcquired) {
+		var other Owner
+		holder, _, _ := node.Holder(ctx, m.Client, m.Path)
+		if m.Other != nil && json.Unmarshal(holder.Data, &other) == nil {
+			m.Other(other)
+		}
+		claim, err = node.AwaitClaim(ctx, m.Client, m.Path, data)
+	}
+	if err != nil {
 		return err
 	}
-	defer func() {
-		releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = claim.Release(releasing) // if it is not released by then, the client continues in the background
-	}()
+	defer claim.Release(context.WithoutCancel(ctx)) // ends with the session at the latest
 	acting, cancel := context.WithCancel(claim.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
@@ -82,20 +79,4 @@ func (m *Manager) turn(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// tell calls Other with the lock's holder, if its node can be read.
-func (m *Manager) tell(ctx context.Context) error {
-	data, err := m.Client.GetData().ForPath(ctx, m.Path)
-	if errors.Is(err, framework.ErrNoNode) || framework.Retryable(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var other Owner
-	if err := json.Unmarshal(data, &other); err == nil && m.Other != nil {
-		m.Other(other)
-	}
-	return nil
 }

@@ -65,7 +65,7 @@ func (p *place) start(name, hostname string) *process {
 	var work sync.WaitGroup
 	work.Go(func() {
 		manager := &Manager{
-			Client: client, Path: lock, Self: Owner{Host: hostname, PID: 1}, Every: 100 * time.Millisecond,
+			Client: client, Path: lock, Self: Owner{Host: hostname, PID: 1},
 			Act: func(ctx context.Context, _ int64, valid func() bool) error {
 				p.note(name, +1)
 				defer p.note(name, -1)

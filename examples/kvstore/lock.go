@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"path"
 	"sync"
 	"time"
 
@@ -57,11 +58,10 @@ func (l *locker) Lock(ctx context.Context) (<-chan struct{}, error) {
 // write writes the holder's value to the key, for as long as it is the holder: the guard has the server refuse later
 // writes.
 func (l *locker) write(ctx context.Context, held *mutex.Lock) error {
-	if _, err := l.store.client.Create().CreatingParentsIfNeeded().Idempotent().
-		ForPath(ctx, at(l.key), []byte{}); err != nil && !errors.Is(err, framework.ErrNodeExists) {
+	if err := l.store.client.Ensure(ctx, path.Dir(at(l.key))); err != nil {
 		return err
 	}
-	return l.guarded(ctx, held, l.store.client.TransactionOp().SetData().
+	return l.guarded(ctx, held, l.store.client.TransactionOp().Create().OrSetData().
 		ForPath(at(l.key), append([]byte{}, l.opts.Value...)))
 }
 

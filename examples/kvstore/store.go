@@ -35,10 +35,8 @@ type Config struct {
 // grows also when a key is deleted and created again.
 type Store struct {
 	client *framework.Client
+	alive  *node.Set      // the keys with a TTL
 	work   sync.WaitGroup // watches, and locks that are not renewed
-
-	mu    sync.Mutex
-	alive map[string]*node.Keeper // the keys with a TTL; guarded by mu
 }
 
 func open(ctx context.Context, endpoints []string, config valkeyrie.Config) (store.Store, error) {
@@ -57,7 +55,8 @@ func open(ctx context.Context, endpoints []string, config valkeyrie.Config) (sto
 	if root == "" {
 		root = "valkeyrie"
 	}
-	s := &Store{client: client.UsingNamespace(root), alive: map[string]*node.Keeper{}}
+	view := client.UsingNamespace(root)
+	s := &Store{client: view, alive: node.NewSet(view, node.WithTakeover(node.AtStart))}
 	for _, dir := range []string{"/keys", "/writes"} {
 		if err := s.client.Ensure(ctx, dir); err != nil {
 			return nil, errors.Join(err, client.Close())
@@ -86,7 +85,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, opts *store.W
 	if opts != nil && opts.TTL > 0 {
 		return s.keep(ctx, key, value)
 	}
-	if err := s.stopKeeping(ctx, key); err != nil {
+	if err := s.alive.Remove(ctx, at(key)); err != nil {
 		return err
 	}
 	_, err := s.client.Create().CreatingParentsIfNeeded().OrSetData().ForPath(ctx, at(key), value)
@@ -95,12 +94,6 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, opts *store.W
 
 // keep puts a key that follows this store's session. It replaces a key of another kind, or of another store.
 func (s *Store) keep(ctx context.Context, key string, value []byte) error {
-	s.mu.Lock()
-	keeper := s.alive[at(key)]
-	s.mu.Unlock()
-	if keeper != nil {
-		return keeper.SetData(ctx, value)
-	}
 	stat, err := s.client.CheckExists().ForPath(ctx, at(key))
 	if err != nil {
 		return err
@@ -110,26 +103,7 @@ func (s *Store) keep(ctx context.Context, key string, value []byte) error {
 			return err
 		}
 	}
-	keeper, err = node.NewKeeper(s.client, at(key), value, node.WithTakeover(node.AtStart))
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.alive[at(key)] = keeper
-	s.mu.Unlock()
-	return keeper.WaitCreated(ctx)
-}
-
-// stopKeeping ends what keep has begun.
-func (s *Store) stopKeeping(ctx context.Context, key string) error {
-	s.mu.Lock()
-	keeper := s.alive[at(key)]
-	delete(s.alive, at(key))
-	s.mu.Unlock()
-	if keeper == nil {
-		return nil
-	}
-	return keeper.Close(ctx)
+	return s.alive.Keep(ctx, at(key), value)
 }
 
 // Get reads the key. With Consistent it sees all writes that were completed before the call.
@@ -171,11 +145,8 @@ func (s *Store) Exists(ctx context.Context, key string, opts *store.ReadOptions)
 
 // Delete deletes the key, which must have no keys below it.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	s.mu.Lock()
-	kept := s.alive[at(key)] != nil
-	s.mu.Unlock()
-	if kept {
-		return s.stopKeeping(ctx, key)
+	if s.alive.Keeper(at(key)) != nil {
+		return s.alive.Remove(ctx, at(key))
 	}
 	return missing(s.client.Delete().Idempotent().ForPath(ctx, at(key)))
 }
@@ -284,16 +255,20 @@ func (s *Store) commit(ctx context.Context, op framework.TransactionOp) (index u
 // Watch yields the key as it is, and after each change, until ctx ends or the store is closed. Of changes in quick
 // succession only the last may be seen. It continues through lost connections and sessions.
 func (s *Store) Watch(ctx context.Context, key string, opts *store.ReadOptions) (<-chan *store.KVPair, error) {
-	if _, err := s.Get(ctx, key, opts); err != nil {
+	if err := s.catchUp(ctx, key, opts); err != nil {
 		return nil, err
 	}
-	c, err := cache.NewNode(s.client, at(key))
+	ctx, stop := context.WithCancel(ctx)
+	first, nodes, err := cache.FollowNode(ctx, s.client, at(key))
+	if err == nil && first == nil {
+		err = store.ErrKeyNotFound
+	}
 	if err != nil {
+		stop()
 		return nil, err
 	}
-	return follow(s, ctx, c, func(nodes map[string]cache.Node) *store.KVPair {
-		n, there := nodes[at(key)]
-		if !there {
+	return follow(s, ctx, stop, first, nodes, func(n *cache.Node) *store.KVPair {
+		if n == nil {
 			return nil
 		}
 		return pair(key, n.Data, n.Stat)
@@ -307,11 +282,13 @@ func (s *Store) WatchTree(
 	if _, err := s.Get(ctx, directory, opts); err != nil {
 		return nil, err
 	}
-	c, err := cache.NewPathChildren(s.client, at(directory))
+	ctx, stop := context.WithCancel(ctx)
+	first, children, err := cache.FollowChildren(ctx, s.client, at(directory))
 	if err != nil {
+		stop()
 		return nil, err
 	}
-	return follow(s, ctx, c, func(nodes map[string]cache.Node) []*store.KVPair {
+	return follow(s, ctx, stop, first, children, func(nodes map[string]cache.Node) []*store.KVPair {
 		pairs := []*store.KVPair{}
 		for _, n := range nodes {
 			pairs = append(pairs, pair(keyOf(n.Path), n.Data, n.Stat))
@@ -320,18 +297,15 @@ func (s *Store) WatchTree(
 	}), nil
 }
 
-// follow sends a view of the cache's content after each change, but nothing for nil.
-func follow[T any](s *Store, ctx context.Context, c cache.Source, view func(map[string]cache.Node) T) <-chan T {
+// follow sends the states as valkeyrie's values until ctx ends or the store is closed.
+func follow[S, T any](s *Store, ctx context.Context, stop func(), first S, states <-chan S, value func(S) T) <-chan T {
 	out := make(chan T)
 	s.work.Go(func() {
 		defer close(out)
-		defer c.Close()
-		for nodes, err := range cache.Follow(ctx, c) {
-			if err != nil {
-				return
-			}
+		defer stop()
+		for state, open := first, true; open; state, open = <-states {
 			select {
-			case out <- view(nodes):
+			case out <- value(state):
 			case <-ctx.Done():
 				return
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/group"
@@ -25,11 +24,7 @@ func serve(ctx context.Context, client *framework.Client, service, id string, me
 	if err != nil {
 		return err
 	}
-	defer func() {
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = member.Leave(leaving) // without a connection the servers delete the node with the session
-	}()
+	defer member.Leave(context.WithoutCancel(ctx)) // without a connection the servers delete the node with the session
 	if err := member.Joined(ctx); err != nil {
 		return err
 	}
