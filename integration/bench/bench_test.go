@@ -68,7 +68,20 @@ var works = []work{
 		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 7, 3},
 	{"counter", numbers(1, 0), two, 1, 0},
 	{"counter, 8 sessions", numbers(8, 0), two, 4, 0},
+	{"counter, 32 sessions", numbers(32, 0), two, 8, 0},
 	{"counter, 8 sessions, each rests 20 ms", numbers(8, 20*time.Millisecond), two, 4, 0},
+	{"simple queue, 1 producer and 1 consumer", items("simple", 1, 1), two, 5, 2},
+	{"simple queue, 4 and 4", items("simple", 4, 1), two, 14, 4},
+	{"queue, 1 producer and 1 consumer", items("queue", 1, 1), two, 4, 2},
+	{"queue, 4 and 4", items("queue", 4, 1), two, 10, 4},
+	{"queue, 1 and 1, 8 items at a time", items("queue", 1, 8), two, 1.5, 0.5},
+	{"double barrier, 16 sessions",
+		bench.Job{Work: "barrier", Sessions: 16, Contenders: 16, Leases: 16}, two, 13, 4},
+}
+
+// items has consumers, each with a producer that puts so many items at a time.
+func items(work string, consumers, batch int) bench.Job {
+	return bench.Job{Work: work, Sessions: consumers, Contenders: consumers, Leases: batch}
 }
 
 func mutexes(sessions, contenders int, hold time.Duration) bench.Job {

@@ -8,10 +8,12 @@ import "time"
 
 // Job is work that contenders do, each again and again, as fast as they can.
 type Job struct {
-	Work       string        // mutex, shared (one lock object for all), semaphore, semaphore-mutex, counter
+	// Work is mutex, shared (one lock object for all), semaphore, semaphore-mutex, counter, simple or queue (consumers,
+	// each with a producer of its own; up to 16 items wait per pair), or barrier (enter and leave).
+	Work       string
 	Sessions   int           // how many; contenders are spread over them
 	Contenders int           // goroutines or threads
-	Leases     int           // of a semaphore; 1 for locks
+	Leases     int           // of a semaphore; 1 for locks; the items of a queue that are put at a time
 	Hold       time.Duration // how long each holds, or rests after an addition
 	Path       string        // of the recipe
 }
@@ -19,14 +21,15 @@ type Job struct {
 // Sample is the work between two marks.
 type Sample struct {
 	Took      time.Duration
-	Cycles    int64           // holds, or additions
+	Cycles    int64           // holds, additions, items taken, or rounds of a member
 	CPU       time.Duration   // of the process of the client
 	Bytes     int64           // allocated
 	Objects   int64           // allocated; 0 for Java, which does not report it
 	Overlaps  int64           // grants that came while others held all there is
 	Slowest   int64           // cycles of the contender that had the fewest
 	Fastest   int64           // cycles of the contender that had the most
-	HandOvers []time.Duration // sorted: from the begin of a release to the next grant; some thousand samples
+	Gap       time.Duration   // the longest time of a contender between the ends of two cycles
+	HandOvers []time.Duration // sorted: from the begin of a release to the next grant, or of calls; some thousand samples
 }
 
 // HandOver is the time that the given part of the hand-overs did not exceed, as a quantile.
@@ -35,6 +38,15 @@ func (s Sample) HandOver(part float64) time.Duration {
 		return 0
 	}
 	return s.HandOvers[int(part*float64(len(s.HandOvers)-1))]
+}
+
+// Hands reports whether the work's cycles are holds, which are handed over.
+func (j Job) Hands() bool {
+	switch j.Work {
+	case "counter", "simple", "queue", "barrier":
+		return false
+	}
+	return true
 }
 
 // Rate is cycles a second.

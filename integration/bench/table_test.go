@@ -77,6 +77,7 @@ var columns = []struct {
 	{"events", func(m measured) float64 { return max(0, m.events) }, "%.2f"},
 	{"hand-over p50 µs", func(m measured) float64 { return micro(m.HandOver(0.5)) }, "%.0f"},
 	{"p99 µs", func(m measured) float64 { return micro(m.HandOver(0.99)) }, "%.0f"},
+	{"gap ms", func(m measured) float64 { return micro(m.Gap) / 1000 }, "%.0f"},
 	{"CPU µs", func(m measured) float64 { return micro(m.CPU) / float64(m.Cycles) }, "%.0f"},
 	{"kB", func(m measured) float64 { return float64(m.Bytes) / float64(m.Cycles) / 1000 }, "%.1f"},
 	{"allocations", func(m measured) float64 { return float64(m.Objects) / float64(m.Cycles) }, "%.0f"},
@@ -149,7 +150,7 @@ func (t table) write(dir string) error {
 				if len(t[key{w.name, peer, disk}]) == 0 {
 					continue
 				}
-				if !disk || slices.Contains([]string{curator, ours, library}, peer) { // the others are in the plot
+				if slices.Contains([]string{curator, ours, library, floor}, peer) && !(disk && peer == floor) { // the others are in the plot
 					made.WriteString(t.row(w.name, peer, disk))
 				}
 				ratios := t.ratios(w.name, peer, disk)

@@ -35,12 +35,13 @@ func (l *Load) Mark(ctx context.Context) (s bench.Sample, err error) {
 			return s, fmt.Errorf("load-mark: %w", err)
 		}
 	}
-	if len(numbers) < 7 {
+	if len(numbers) < 8 {
 		return s, fmt.Errorf("load-mark: %d numbers", len(numbers))
 	}
 	s = bench.Sample{Took: time.Duration(numbers[0]), Cycles: numbers[1], CPU: time.Duration(numbers[2]),
-		Bytes: numbers[3], Overlaps: numbers[4], Slowest: numbers[5], Fastest: numbers[6]}
-	for _, each := range numbers[7:] {
+		Bytes: numbers[3], Overlaps: numbers[4], Slowest: numbers[5], Fastest: numbers[6],
+		Gap: time.Duration(numbers[7])}
+	for _, each := range numbers[8:] {
 		s.HandOvers = append(s.HandOvers, time.Duration(each))
 	}
 	slices.Sort(s.HandOvers)

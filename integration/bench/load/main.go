@@ -96,6 +96,8 @@ type load struct {
 	ended  sync.WaitGroup
 
 	cycles   []atomic.Int64 // by contender
+	ends     []atomic.Int64 // by contender: of the latest cycle, since begin
+	gap      atomic.Int64   // the longest since the mark before
 	holders  atomic.Int64
 	overlaps atomic.Int64
 	released atomic.Int64 // when the latest release began, since begin
@@ -133,16 +135,17 @@ func start(text string) (*load, error) {
 		cancel()
 		return nil, errors.Join(err, l.client.close())
 	}
-	l.cycles, l.counts = make([]atomic.Int64, len(turns)), make([]int64, len(turns))
+	l.cycles, l.ends, l.counts = make([]atomic.Int64, len(turns)), make([]atomic.Int64, len(turns)), make([]int64, len(turns))
 	l.before = now()
 	for i, take := range turns {
-		l.ended.Go(func() { l.contend(ctx, take, &l.cycles[i]) })
+		l.ended.Go(func() { l.contend(ctx, take, i) })
 	}
 	return l, nil
 }
 
-func (l *load) contend(ctx context.Context, take turn, cycles *atomic.Int64) {
+func (l *load) contend(ctx context.Context, take turn, i int) {
 	for ctx.Err() == nil {
+		began := time.Now()
 		if err := take(ctx, l.held); err != nil {
 			if ctx.Err() == nil {
 				l.mu.Lock()
@@ -151,16 +154,32 @@ func (l *load) contend(ctx context.Context, take turn, cycles *atomic.Int64) {
 			}
 			return
 		}
-		cycles.Add(1)
+		if !l.job.Hands() {
+			l.record(time.Since(began))
+		}
+		l.cycles[i].Add(1)
+		l.noteGap(i)
+		l.ends[i].Store(int64(time.Since(l.begin)))
 	}
+}
+
+// noteGap notes the time since the contender's latest cycle.
+func (l *load) noteGap(i int) {
+	gap := int64(time.Since(l.begin)) - l.ends[i].Load()
+	for old := l.gap.Load(); gap > old && !l.gap.CompareAndSwap(old, gap); {
+		old = l.gap.Load()
+	}
+}
+
+func (l *load) record(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handOvers = append(l.handOvers, took)
 }
 
 func (l *load) held() {
 	if last := l.released.Load(); last != 0 {
-		took := time.Since(l.begin) - time.Duration(last)
-		l.mu.Lock()
-		l.handOvers = append(l.handOvers, took)
-		l.mu.Unlock()
+		l.record(time.Since(l.begin) - time.Duration(last))
 	}
 	if l.holders.Add(1) > int64(l.job.Leases) {
 		l.overlaps.Add(1)
@@ -190,11 +209,13 @@ func (l *load) mark() (*bench.Sample, error) {
 		mine := all - l.counts[i]
 		l.counts[i] = all
 		s.Cycles += mine
+		l.noteGap(i) // of a contender that has not ended a cycle since
 		s.Fastest = max(s.Fastest, mine)
 		if i == 0 || mine < s.Slowest {
 			s.Slowest = mine
 		}
 	}
+	s.Gap = time.Duration(l.gap.Swap(0))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.Sort(l.handOvers)
