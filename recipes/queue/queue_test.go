@@ -374,3 +374,81 @@ func TestSimple(t *testing.T) {
 		tidy(t, s, c)
 	})
 }
+
+// A list serves until it has been worked off, or another consumer is faster.
+func TestSimpleListsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q, other := queue.NewSimple(c, path), queue.NewSimple(newClient(t, s), path)
+		poll := func(q *queue.Simple, want string) {
+			t.Helper()
+			item, err := q.Poll(background)
+			require.NoError(t, err)
+			require.Equal(t, want, string(item))
+		}
+		for i := range 7 {
+			require.NoError(t, q.Offer(background, []byte{'0' + byte(i)}))
+		}
+		poll(q, "0")
+		time.Sleep(time.Second) // the clients have read what they need
+		s.ResetCounts()
+		poll(q, "1")
+		poll(q, "2")
+		require.NoError(t, q.Offer(background, []byte("7")))
+		poll(q, "3")
+		require.Equal(t, map[string]int{"getData": 3, "multi": 4}, s.Counts())
+		poll(other, "4")
+		s.ResetCounts()
+		poll(q, "5")
+		poll(q, "6")
+		require.Equal(t, map[string]int{"getChildren2": 1, "getData": 3, "multi": 2}, s.Counts())
+		poll(q, "7")
+		_, err := q.Poll(background)
+		require.ErrorIs(t, err, queue.ErrEmpty)
+	})
+}
+
+// A call that ends without the item leaves it first. Calls at the same time compete for the first item, and none passes it.
+func TestSimpleItemsOfCallsInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		q := queue.NewSimple(newClient(t, s), path)
+		for i := range 3 {
+			require.NoError(t, q.Offer(background, []byte{'0' + byte(i)}))
+		}
+		read := s.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		first := recipetest.Begin(t, func() ([]byte, error) { return q.Poll(ctx) }).Waits()
+		cancel()
+		<-first.Done
+		require.ErrorIs(t, first.Err, context.Canceled)
+		read.Release()
+		item, err := q.Poll(background)
+		require.NoError(t, err)
+		require.Equal(t, "0", string(item))
+
+		deletion := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		var calls []*recipetest.Call[[]byte]
+		for range 3 {
+			calls = append(calls, recipetest.Begin(t, func() ([]byte, error) { return q.Take(background) }).Waits())
+		}
+		deletion.Release()
+		var got []string
+		for range 2 {
+			synctest.Wait()
+			for i, call := range calls {
+				if !call.Pending() {
+					got = append(got, string(call.OK()))
+					calls = slices.Delete(calls, i, i+1)
+					break
+				}
+			}
+		}
+		require.ElementsMatch(t, []string{"1", "2"}, got)
+		calls[0].Waits()
+		require.NoError(t, q.Offer(background, []byte("3")))
+		require.Equal(t, "3", string(calls[0].OK()))
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/line"
@@ -15,11 +16,16 @@ import (
 //
 // Corresponds to Curator's SimpleDistributedQueue, and to the queue recipe that comes with ZooKeeper, and
 // shares the queue with them.
-type Simple struct{ itemDirectory }
+type Simple struct {
+	itemDirectory
+
+	mu    sync.Mutex
+	names []string // of the last list, without those that were taken, in order; guarded by mu
+}
 
 // NewSimple makes the queue at path, as [New] does.
 func NewSimple(client *framework.Client, path string) *Simple {
-	return &Simple{newItemDirectory(client, path)}
+	return &Simple{itemDirectory: newItemDirectory(client, path)}
 }
 
 // Path returns the queue's path.
@@ -44,18 +50,18 @@ func (s *Simple) Offer(ctx context.Context, item []byte) error {
 // element.
 func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
 	if err = s.checkReady(ctx); err == nil {
-		item, err = s.readFirst(ctx, s.listNames, false)
+		item, err = s.peekFirst(ctx)
 	}
 	return item, wrapError(s.path, "peek", err)
 }
 
-// Poll takes the first item off the queue; ErrEmpty if there is none. It is taken by one caller, also when
-// replies are lost. If it cannot be known whether it was taken off, as the package's documentation says, the
+// Poll takes the first item off the queue; ErrEmpty if there is none. One list of the queue serves the next calls of Poll
+// and Take, until another consumer is faster. An item is taken by one caller, also when replies are lost. If it cannot be known whether it was taken off, as the package's documentation says, the
 // error matches ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and
 // remove.
 func (s *Simple) Poll(ctx context.Context) (item []byte, err error) {
 	if err = s.checkReady(ctx); err == nil {
-		item, err = s.readFirst(ctx, s.listNames, true)
+		item, err = s.takeFirst(ctx, s.listNames)
 	}
 	return item, wrapError(s.path, "poll", err)
 }
@@ -73,7 +79,7 @@ func (s *Simple) awaitFirst(ctx context.Context) ([]byte, error) {
 	list := itemLister{dir: &s.itemDirectory}
 	defer list.stop()
 	for {
-		item, err := s.readFirst(ctx, list.listAndWatch, true)
+		item, err := s.takeFirst(ctx, list.listAndWatch)
 		if !errors.Is(err, ErrEmpty) {
 			return item, err
 		}
@@ -88,19 +94,16 @@ func (s *Simple) listNames(ctx context.Context) ([]string, error) {
 	return names, line.IgnoreError(err, framework.ErrNoNode)
 }
 
-// readFirst reads the first listed item that still exists, and takes it off the queue if take is set.
-func (s *Simple) readFirst(
-	ctx context.Context, list func(context.Context) ([]string, error), take bool,
-) ([]byte, error) {
+// peekFirst reads the first item that exists.
+func (s *Simple) peekFirst(ctx context.Context) ([]byte, error) {
 	for {
-		names, err := list(ctx)
+		names, err := s.listNames(ctx)
 		if err != nil {
 			return nil, err
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, simplePrefix) })
-		slices.Sort(names)
+		names = simpleItems(names)
 		for _, name := range names {
-			item, err := s.readItem(ctx, name, take)
+			item, err := s.readItem(ctx, name, false)
 			if !isUnavailable(err) {
 				return item, err
 			}
@@ -109,6 +112,67 @@ func (s *Simple) readFirst(
 			return nil, ErrEmpty
 		}
 	}
+}
+
+// takeFirst takes the first item off the queue. If the first item of the last list can be taken, it is the first of the
+// queue: this process has taken those before it, and later items have larger numbers.
+func (s *Simple) takeFirst(ctx context.Context, list func(context.Context) ([]string, error)) ([]byte, error) {
+	for {
+		name, found := s.firstName()
+		if !found {
+			names, err := list(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if name, found = s.replaceNames(names); !found {
+				return nil, ErrEmpty
+			}
+		}
+		item, err := s.readItem(ctx, name, true)
+		if err == nil || isUnavailable(err) || errors.Is(err, framework.ErrOutcomeUnknown) {
+			s.removeName(name, err == nil)
+		}
+		if !isUnavailable(err) {
+			return item, err
+		}
+	}
+}
+
+func (s *Simple) firstName() (name string, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) == 0 {
+		return "", false
+	}
+	return s.names[0], true
+}
+
+func (s *Simple) replaceNames(names []string) (first string, found bool) {
+	s.mu.Lock()
+	s.names = simpleItems(names)
+	s.mu.Unlock()
+	return s.firstName()
+}
+
+// removeName removes a name from the list, if it is still the first: another call may have removed it. If this process has
+// not taken the item, the list is outdated and is dropped.
+func (s *Simple) removeName(name string, taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(s.names) == 0 || s.names[0] != name:
+	case taken:
+		s.names = s.names[1:]
+	default:
+		s.names = nil
+	}
+}
+
+// simpleItems returns the names of items, sorted.
+func simpleItems(names []string) []string {
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, simplePrefix) })
+	slices.Sort(names)
+	return names
 }
 
 func (s *Simple) readItem(ctx context.Context, name string, take bool) ([]byte, error) {
