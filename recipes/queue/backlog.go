@@ -67,6 +67,14 @@ func (b *itemBacklog) next(now time.Time, random func(n int) int) (name string, 
 	return name, 0
 }
 
+// upcoming returns the first n items, or all if there are fewer. In ByDelay they may not be due: then it returns none.
+func (b *itemBacklog) upcoming(n int) []string {
+	if b.order == ByDelay {
+		return nil
+	}
+	return b.items[:min(n, len(b.items))]
+}
+
 // timeUntil returns the time until a later moment in milliseconds since 1970, at most an hour.
 func timeUntil(millis int64, now time.Time) time.Duration {
 	return min(time.UnixMilli(millis).Sub(now), time.Hour)

@@ -44,6 +44,7 @@ func (q *Queue) Consume(ctx context.Context, handle Handler) error {
 	if err == nil {
 		c := &itemConsumer{q: q, handle: handle, lister: itemLister{dir: &q.itemDirectory},
 			backlog: itemBacklog{order: q.order},
+			reader:  readAhead{dir: &q.itemDirectory, results: map[string]framework.ReadResult{}},
 			writer:  markedWriter{client: q.client, markDir: q.marksPath(), untilSessionEnds: true}}
 		defer c.writer.forgetMark()
 		defer c.lister.stop()
@@ -58,6 +59,7 @@ type itemConsumer struct {
 	handle        Handler
 	lister        itemLister
 	backlog       itemBacklog
+	reader        readAhead    // for atMostOnce
 	writer        markedWriter // for atMostOnce
 	failuresInRow int
 	listAgain     bool   // list again, though no change was reported
@@ -176,8 +178,7 @@ func (c *itemConsumer) processItem(ctx context.Context, name string) error {
 
 // atMostOnce takes an item off the queue, and then handles it.
 func (c *itemConsumer) atMostOnce(ctx context.Context, name string) error {
-	var stat framework.Stat
-	data, err := c.q.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, c.q.itemPath(name))
+	data, stat, err := c.reader.readItem(ctx, name, &c.backlog)
 	items, err := c.q.decodeNode(name, data, err)
 	deletion := c.q.deleteOperation(name, stat.Version)
 	switch fate, unreadable := c.reportUnreadable(name, data, err); {
@@ -199,6 +200,7 @@ func (c *itemConsumer) atMostOnce(ctx context.Context, name string) error {
 	if !mine {
 		return err
 	}
+	defer func(began time.Time) { c.reader.handleTime = time.Since(began) }(time.Now())
 	for _, item := range items {
 		if err := c.handle(ctx, item); err != nil {
 			c.reportFailure(name, data, err)

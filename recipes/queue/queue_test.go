@@ -237,6 +237,79 @@ func TestRequestsOfAConsumerThatWaits(t *testing.T) {
 	})
 }
 
+// A consumer that is alone, and fast, reads several items in one request; a slow one reads one at a time.
+func TestItemsAreReadAhead(t *testing.T) {
+	for _, tc := range []struct {
+		profile    zktest.Profile
+		handling   time.Duration
+		many, each int
+	}{
+		{zktest.V39, 0, 3, 0},
+		{zktest.V39, 20 * time.Millisecond, 1, 16}, // the first is taken for fast
+		{zktest.V35, 0, 0, 24},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t, zktest.Config{Profile: tc.profile})
+			q := queue.New(newClient(t, s), path)
+			for _, item := range numbered(24) {
+				put(t, q, item)
+			}
+			time.Sleep(time.Second)
+			s.ResetCounts()
+			var h handled
+			stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+				time.Sleep(tc.handling)
+				return h.handle(ctx, item)
+			})
+			require.Equal(t, numbered(24), h.wait(24))
+			counts := s.Counts()
+			require.Equal(t, []int{tc.many, tc.each, 24}, []int{counts["multiRead"], counts["getData"], counts["multi"]})
+			stop()
+		})
+	}
+}
+
+// An item that is changed, taken by another client or replaced after it was read ahead: the consumer handles what it takes
+// off.
+func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
+	for _, tc := range []struct {
+		change func(s *zktest.Server, other []byte) error
+		want   []string
+	}{
+		{func(s *zktest.Server, other []byte) error { return s.Set(path+"/queue-0000000001", other) },
+			[]string{"item 0", "item 2", "item 2"}},
+		{func(s *zktest.Server, _ []byte) error { return s.Delete(path + "/queue-0000000001") },
+			[]string{"item 0", "item 2"}},
+		{func(s *zktest.Server, other []byte) error { // as by a restore
+			time.Sleep(time.Second)
+			if err := s.Delete(path + "/queue-0000000001"); err != nil {
+				return err
+			}
+			return s.Create(path+"/queue-0000000001", other)
+		}, []string{"item 0", "item 2", "item 2"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			q := queue.New(newClient(t, s), path)
+			for _, item := range numbered(3) {
+				put(t, q, item)
+			}
+			var h handled
+			stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+				if string(item) == "item 0" {
+					other, _, err := s.Get(path + "/queue-0000000002")
+					require.NoError(t, err)
+					require.NoError(t, tc.change(s, other))
+				}
+				return h.handle(ctx, item)
+			})
+			time.Sleep(time.Minute)
+			require.Equal(t, tc.want, h.all())
+			stop()
+		})
+	}
+}
+
 // Consumers of one process and of several share the items: each is handled once, and nobody goes without.
 func TestConsumersShare(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
