@@ -39,7 +39,6 @@ func waits(ctx context.Context, client *framework.Client, work func(context.Cont
 
 func inRedis(ctx context.Context, client *framework.Client, rdb *redis.Client) error {
 	orders := mutex.New(client, "/locks/orders")
-	// [redis, after, with a fence]
 	fences := fenceredis.New(rdb)
 	total := fenceredis.Key("orders", "total")
 	return orders.Do(ctx, func(ctx context.Context) error {
@@ -49,7 +48,6 @@ func inRedis(ctx context.Context, client *framework.Client, rdb *redis.Client) e
 		}
 		return fences.Set(ctx, "orders", token, total, 42, 0) // fence.ErrOutdated: another holder has had the lock
 	})
-	// [end]
 }
 
 func tries(ctx context.Context, client *framework.Client, work func(context.Context) error) error {
@@ -65,15 +63,12 @@ func tries(ctx context.Context, client *framework.Client, work func(context.Cont
 	return work(lock.Context())
 }
 
-// [database, fence]
 var fences = fencesql.New(fencesql.PostgreSQL) // or MySQL, which is MariaDB's, too, or SQLite
-// [end]
 
 func inDatabase(ctx context.Context, orders *mutex.Mutex, db *sql.DB, write func(context.Context, *sql.Tx) error) error {
 	if err := fences.Migrate(ctx, db); err != nil {
 		return err
 	}
-	// [database, after, with a fence]
 	return orders.Do(ctx, func(ctx context.Context) error {
 		token, err := fence.From(ctx)
 		if err != nil {
@@ -92,7 +87,6 @@ func inDatabase(ctx context.Context, orders *mutex.Mutex, db *sql.DB, write func
 		}
 		return tx.Commit()
 	})
-	// [end]
 }
 
 func guarded(ctx context.Context, client *framework.Client, orders *mutex.Mutex, total []byte) error {
