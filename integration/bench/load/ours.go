@@ -75,7 +75,7 @@ func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err erro
 	return turns, nil
 }
 
-// consumer returns the turns of a consumer, each of which takes one item, and starts a producer beside it. room has an
+// consumer returns the turns of a consumer, each of which takes one item, and starts a producer. room has an
 // element for each item in the queue.
 func (o *ours) consumer(ctx context.Context, session *framework.Client, job bench.Job, room chan struct{}) turn {
 	var put, take func(context.Context) error
