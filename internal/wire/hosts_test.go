@@ -20,7 +20,7 @@ func names(n int) (servers []string) {
 }
 
 func TestHostsPassWithoutAPauseFirst(t *testing.T) {
-	for n := 1; n <= 5; n++ {
+	for _, n := range []int{1, 2, 3, 4, 5, 2 * maxServersPerPass} {
 		h := newHostProvider(names(n))
 		require.Equal(t, n, h.Len())
 		var pass []string
