@@ -137,3 +137,36 @@ func TestLeavesOfTwoCaches(t *testing.T) {
 		assert.Empty(t, srv.Watches())
 	})
 }
+
+// The watches of a few leaves are set by their lists, and those of more by one request.
+func TestAFewLeavesAreListed(t *testing.T) {
+	for leaves, lists := range map[int]int{1: 1, 3: 3, 4: 0} {
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			for i := range leaves {
+				create(t, srv, fmt.Sprintf("/r/%d", i))
+			}
+			_, err := c.CheckExists().ForPath(t.Context(), "/r") // the leaves have not changed since a reply
+			require.NoError(t, err)
+			srv.ResetCounts()
+			open(t, c, "/r", cache.WithOneShotWatches())
+			assert.Equal(t, 1+lists, srv.Counts()["getChildren2"], "%d leaves", leaves)
+		})
+	}
+}
+
+// A request for watches of leaves is never larger than a server accepts, however long the paths are.
+func TestLeavesWithLongPaths(t *testing.T) {
+	const limit = 100 << 10
+	bubble(t, zktest.Config{Profile: zktest.V35, MaxFrame: limit}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		for i := range 300 {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%0900d", i), nil))
+		}
+		c := dial(t, srv, framework.WithMaxFrame(limit))
+		_, err := c.CheckExists().ForPath(t.Context(), "/r")
+		require.NoError(t, err)
+		srv.ResetCounts()
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+		assert.Equal(t, 1, srv.Counts()["getChildren2"], "the leaves are not listed: %v", requests(srv))
+	})
+}
