@@ -788,6 +788,32 @@ func TestASessionWithoutTimeHasExpired(t *testing.T) {
 	})
 }
 
+// A new session whose grant is refused is closed, since nobody will use it; but never the client's own.
+func TestAGrantThatIsRefused(t *testing.T) {
+	var sent [5][]int32
+	onScript(t, func(n int, p *peer) {
+		n = min(n, 4)
+		p.welcome(map[bool]time.Duration{true: minTimeout - time.Millisecond, false: 10 * time.Second}[n%2 == 1])
+		for {
+			h, _ := p.next()
+			sent[n] = append(sent[n], h.Op)
+			p.reply(h, 1, 0)
+			if h.Op == jute.OpSync && n == 2 {
+				return
+			}
+		}
+	}, func(t *testing.T, f *fake) {
+		c := open(t, f.Dial)
+		assert.ErrorIs(t, c.await(Failed).Err, errRefused)
+		c.await(Connected)
+		answered(t, c.sync(), jute.CodeOK)
+		assert.ErrorIs(t, c.await(Failed).Err, errRefused)
+		c.await(Connected)
+		assert.Equal(t, []int32{jute.OpCloseSession}, sent[1])
+		assert.Empty(t, sent[3])
+	})
+}
+
 // The shortest session timeout that a server can mean is minTimeout.
 func TestTheShortestTimeout(t *testing.T) {
 	for _, granted := range []time.Duration{minTimeout, minTimeout - time.Millisecond} {
