@@ -208,6 +208,24 @@ func TestPausesGrowWithTheOutage(t *testing.T) {
 	})
 }
 
+// The outage of an earlier session counts, too.
+func TestPausesOfASessionAfterAnOutage(t *testing.T) {
+	for away, long := range map[time.Duration]bool{0: false, time.Hour: true} {
+		bubble(t, func(t *testing.T) {
+			f := scripted(t, nil)
+			f.refuse = true
+			open(t, f.Dial, func(cfg *Config) { cfg.Away = away })
+			time.Sleep(10 * time.Second)
+			var longest time.Duration
+			dials := f.dials()
+			for i := range dials[1:] {
+				longest = max(longest, dials[i+1].Sub(dials[i]))
+			}
+			assert.Equal(t, long, longest > 3*time.Second/2, "%v away: %v", away, longest)
+		})
+	}
+}
+
 func TestHostsOfANewList(t *testing.T) {
 	h := newHostProvider(names(3))
 	h.nextServer()

@@ -306,3 +306,13 @@ func TestNamesOfCredentials(t *testing.T) {
 		assert.NotContains(t, c.displayName(), "hush")
 	}
 }
+
+// The error names the code unless it says no more than that the credential was refused.
+func TestTheErrorOfARefusedCredential(t *testing.T) {
+	for code, want := range map[int32]string{
+		jute.CodeAuthFailed:  "authentication failed: SASL: the server refused ann",
+		jute.CodeSystemError: "authentication failed: SASL: the server refused ann: " + jute.CodeName(jute.CodeSystemError),
+	} {
+		assert.EqualError(t, authRefusalError("SASL: ", "ann", code), want)
+	}
+}
