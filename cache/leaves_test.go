@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -169,4 +170,35 @@ func TestLeavesWithLongPaths(t *testing.T) {
 		same(t, srv, tree)
 		assert.Equal(t, 1, srv.Counts()["getChildren2"], "the leaves are not listed: %v", requests(srv))
 	})
+}
+
+// The connection is lost while leaves that were read wait for those that are still to be read. What is loaded after that is
+// exact: a transaction is shown as a whole.
+func TestLeavesThatWaitWhenTheConnectionIsLost(t *testing.T) {
+	for _, replies := range []int{0, 1, 5, 9} {
+		t.Run(fmt.Sprint(replies), func(t *testing.T) {
+			bubble(t, zktest.Config{Pace: time.Millisecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				for i := range 10 {
+					create(t, srv, fmt.Sprintf("/r/%d", i))
+				}
+				writer := dial(t, srv)
+				_, err := c.CheckExists().ForPath(t.Context(), "/r")
+				require.NoError(t, err)
+				srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/", After: replies, Action: zktest.CutBefore})
+				tree := open(t, c, "/r", cache.WithOneShotWatches())
+				settle()
+				same(t, srv, tree)
+				hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/new", Action: zktest.Hold})
+				op := writer.TransactionOp()
+				_, err = writer.Transaction(t.Context(), op.Delete().ForPath("/r/1"), op.Create().ForPath("/r/new", nil))
+				require.NoError(t, err)
+				<-hold.Struck()
+				synctest.Wait()
+				assert.Contains(t, keys(tree.All()), "/r/1")
+				hold.Release()
+				settle()
+				same(t, srv, tree)
+			})
+		})
+	}
 }
