@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -136,4 +137,68 @@ func TestLeavesOfTwoCaches(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, srv.Watches())
 	})
+}
+
+// The watches of a few leaves are set by their lists, and those of more by one request.
+func TestAFewLeavesAreListed(t *testing.T) {
+	for leaves, lists := range map[int]int{1: 1, 3: 3, 4: 0} {
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			for i := range leaves {
+				create(t, srv, fmt.Sprintf("/r/%d", i))
+			}
+			_, err := c.CheckExists().ForPath(t.Context(), "/r") // the leaves have not changed since a reply
+			require.NoError(t, err)
+			srv.ResetCounts()
+			open(t, c, "/r", cache.WithOneShotWatches())
+			assert.Equal(t, 1+lists, srv.Counts()["getChildren2"], "%d leaves", leaves)
+		})
+	}
+}
+
+// A request for watches of leaves is never larger than a server accepts, however long the paths are.
+func TestLeavesWithLongPaths(t *testing.T) {
+	const limit = 100 << 10
+	bubble(t, zktest.Config{Profile: zktest.V35, MaxFrame: limit}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		for i := range 300 {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%0900d", i), nil))
+		}
+		c := dial(t, srv, framework.WithMaxFrame(limit))
+		_, err := c.CheckExists().ForPath(t.Context(), "/r")
+		require.NoError(t, err)
+		srv.ResetCounts()
+		tree := open(t, c, "/r")
+		same(t, srv, tree)
+		assert.Equal(t, 1, srv.Counts()["getChildren2"], "the leaves are not listed: %v", requests(srv))
+	})
+}
+
+// The connection is lost while leaves that were read wait for those that are still to be read. What is loaded after that is
+// exact: a transaction is shown as a whole.
+func TestLeavesThatWaitWhenTheConnectionIsLost(t *testing.T) {
+	for _, replies := range []int{0, 1, 5, 9} {
+		t.Run(fmt.Sprint(replies), func(t *testing.T) {
+			bubble(t, zktest.Config{Pace: time.Millisecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				for i := range 10 {
+					create(t, srv, fmt.Sprintf("/r/%d", i))
+				}
+				writer := dial(t, srv)
+				_, err := c.CheckExists().ForPath(t.Context(), "/r")
+				require.NoError(t, err)
+				srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/", After: replies, Action: zktest.CutBefore})
+				tree := open(t, c, "/r", cache.WithOneShotWatches())
+				settle()
+				same(t, srv, tree)
+				hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/new", Action: zktest.Hold})
+				op := writer.TransactionOp()
+				_, err = writer.Transaction(t.Context(), op.Delete().ForPath("/r/1"), op.Create().ForPath("/r/new", nil))
+				require.NoError(t, err)
+				<-hold.Struck()
+				synctest.Wait()
+				assert.Contains(t, keys(tree.All()), "/r/1")
+				hold.Release()
+				settle()
+				same(t, srv, tree)
+			})
+		})
+	}
 }

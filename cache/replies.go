@@ -142,9 +142,7 @@ func (e *engine) removeAbsent(n *treeNode) {
 		e.scheduleStat(parent, false)
 		return
 	}
-	if n.live || len(n.children()) > 0 {
-		e.store.clearNode(n)
-	}
+	e.store.clearNode(n)
 	e.applyInput(n, nodeReplaced)
 	if e.cfg.createRoot {
 		e.createRoot() // if that fails, the root still counts as failed

@@ -68,7 +68,7 @@ func (e *engine) takeSnapshot() *Snapshot {
 
 func (s *Snapshot) addSubtree(n *treeNode, depth int32) {
 	at := len(s.nodes)
-	s.nodes = append(s.nodes, savedNode{depth: depth, live: n.live})
+	s.nodes = append(s.nodes, savedNode{name: n.name(), depth: depth, live: n.live})
 	listed := n.live && n.state.hasAny(childrenKnown)
 	for _, k := range n.children() {
 		listed = listed && k.live // else its name is missing in the snapshot
@@ -78,9 +78,6 @@ func (s *Snapshot) addSubtree(n *treeNode, depth int32) {
 	}
 	if saved := &s.nodes[at]; n.live {
 		saved.data, saved.stat, saved.listed = n.data(), n.stat(), listed
-	}
-	if depth > 0 {
-		s.nodes[at].name = n.name()
 	}
 }
 

@@ -110,6 +110,19 @@ func TestSnapshotOfAnUnchangedTree(t *testing.T) {
 	})
 }
 
+// Children that the snapshot has are not listed again.
+func TestListsOfAnUnchangedTree(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		s := saved(t, srv, c)
+		srv.Inject(zktest.Fault{
+			Op: "multiRead", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrUnimplemented,
+		})
+		srv.ResetCounts()
+		same(t, srv, open(t, c, "/r", cache.WithSnapshot(s)))
+		assert.Zero(t, srv.Counts()["getChildren2"])
+	})
+}
+
 // Neither filters, depth nor the kind of cache need be those of the snapshot's cache.
 func TestSnapshotsAndFilters(t *testing.T) {
 	leaf := func(p string) bool { return path.Base(p) != "b" && path.Base(p) != "i" }

@@ -107,6 +107,7 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 		old = now
 	}
 	assert.LessOrEqual(t, sub.queue.len(), 16)
+	assert.LessOrEqual(t, sub.bytes, bufferBytes)
 	var last *Node
 	events := 0
 	for ev, ok, _ := sub.nextEvent(); ok; ev, ok, _ = sub.nextEvent() {
@@ -123,6 +124,14 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 	sub.putEvent(Event{Type: Changed, Path: "/a", Old: old,
 		New: &Node{Path: "/a", Data: make([]byte, bufferBytes), Stat: stat}})
 	assert.Equal(t, 1, sub.queue.len(), "the first one always has room")
+
+	for size, queued := range map[int]int{bufferBytes - 4: 2, bufferBytes - 3: 1} {
+		sub := newSubscription(1000)
+		for _, size := range []int{0, size} {
+			sub.putEvent(Event{Type: Created, Path: "/a", New: &Node{Path: "/a", Data: make([]byte, size), Stat: stat}})
+		}
+		assert.Equal(t, queued, sub.queue.len(), "%d bytes and two paths", size)
+	}
 }
 
 // Nodes that come, cannot be read, and go are not kept for a subscriber that does not read.

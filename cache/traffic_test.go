@@ -170,6 +170,22 @@ func TestTrafficOfLargeNodes(t *testing.T) {
 	})
 }
 
+// From 4 KiB of data on a node is compared by its Stat alone.
+func TestTrafficOfNodesThatAreAlmostLarge(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		for _, size := range []int{4<<10 - 1, 4 << 10} {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", size), make([]byte, size)))
+		}
+		tree := open(t, c, "/r")
+		srv.ResetCounts()
+		srv.Cut(0)
+		create(t, srv, "/other")
+		settle()
+		same(t, srv, tree)
+		assert.Equal(t, 1, srv.Counts()["exists"], "%v", requests(srv))
+	})
+}
+
 // More children than CuratorCache 5.4 can count.
 func TestSeventyThousandChildren(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -243,19 +259,59 @@ func heapPerNode(t *testing.T, profile zktest.Profile, n int, least, most float6
 	assert.GreaterOrEqual(t, perNode, least, "this measures something else")
 }
 
-// With one-shot watches few reads of large nodes are in flight: the replies fill the memory.
+// With one-shot watches few reads of large nodes are in flight: the replies fill the memory. There may be many of small ones.
 func TestReadsInFlight(t *testing.T) {
-	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
-		for i := range 700 {
-			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), make([]byte, 20<<10)))
+	for size, limits := range map[int][2]int{20 << 10: {32, 32}, 100: {33, 256}} {
+		least, most := limits[0], limits[1]
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			for i := range 700 {
+				require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), make([]byte, size)))
+			}
+			settle()
+			hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/", Action: zktest.HoldReply, After: 300})
+			read := 1 + 300 + srv.Counts()["getData"] // before these
+			tree := started(cache.NewTree(c, "/r", cache.WithOneShotWatches()))(t)
+			settle()
+			inFlight := srv.Counts()["getData"] - read
+			assert.LessOrEqual(t, inFlight, most)
+			assert.GreaterOrEqual(t, inFlight, least)
+			hold.Release()
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			same(t, srv, tree)
+		})
+	}
+}
+
+// One MultiRead of nodes whose size is not known is in flight. With the first reply it is known, and there may be more.
+func TestMultiReadsInFlight(t *testing.T) {
+	for replies, most := range []int{1, 8} {
+		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			for i := range 5000 {
+				require.NoError(t, srv.Create(fmt.Sprintf("/r/%d", i), nil))
+			}
+			hold := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/", Action: zktest.HoldReply, After: replies})
+			srv.ResetCounts()
+			tree := started(cache.New(c, "/r"))(t)
+			settle()
+			assert.Equal(t, 2+replies+most, srv.Counts()["multiRead"], "the root, its list, and those of nodes")
+			hold.Release()
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			same(t, srv, tree)
+		})
+	}
+}
+
+// A reply does not have the lists of all large directories.
+func TestTrafficOfLargeLists(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+		const dirs, children = 12, 2000
+		for i := range dirs * children {
+			require.NoError(t, srv.Create(fmt.Sprintf("/r/%d/%020d", i/children, i), nil))
 		}
-		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/r/", Action: zktest.HoldReply, After: 300})
-		read := 1 + 300 + srv.Counts()["getData"] // before these
-		tree := started(cache.NewTree(c, "/r", cache.WithOneShotWatches()))(t)
-		settle()
-		assert.LessOrEqual(t, srv.Counts()["getData"]-read, 36)
-		hold.Release()
-		require.NoError(t, tree.WaitSynced(t.Context()))
-		same(t, srv, tree)
+		meter := &meter{dial: srv.Dial}
+		c := dial(t, srv, framework.WithDialer(meter.Dial))
+		tree := open(t, c, "/r", cache.WithFilter(func(path string) bool { return strings.Count(path, "/") < 3 }))
+		assert.Equal(t, 1+dirs, tree.Len())
+		assert.Less(t, meter.largest(), 400<<10)
 	})
 }

@@ -32,6 +32,8 @@ func TestSleepIsCountedByTheClockThatGoesOn(t *testing.T) {
 	assert.Equal(t, 8*time.Hour+time.Minute+clockNoise/2, slept(), "a clock that was set from 1970 to today")
 	at += time.Second
 	assert.Equal(t, 8*time.Hour+time.Minute+clockNoise/2+time.Second, slept())
+	at += longestSleep
+	assert.Equal(t, 8*time.Hour+time.Minute+clockNoise/2+time.Second+longestSleep, slept())
 }
 
 func TestTheMachineIsAskedOnceAMoment(t *testing.T) {
@@ -58,6 +60,8 @@ func TestInSleepTheWallClockGoesOn(t *testing.T) {
 		{1 - recentReading, 1 - recentReading, true}, // another goroutine has asked since
 		{recentReading, recentReading, false},
 		{-recentReading, -recentReading, false},
+		{recentReading * 9 / 10, recentReading + clockNoise/3, true},
+		{0, clockNoise / 2, false},
 		{0, clockNoise, false},
 		{recentReading / 2, 8 * time.Hour, false},
 		{recentReading / 2, -time.Second, false}, // somebody has set it back, perhaps after a sleep

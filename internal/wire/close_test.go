@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -416,6 +418,22 @@ func TestCloseMakesAConnectionToCloseTheSession(t *testing.T) {
 			require.ErrorIs(t, c.Close(t.Context()), ErrUnacknowledged)
 			assert.Zero(t, time.Since(begun))
 		})
+	})
+	t.Run("one of two servers", func(t *testing.T) {
+		for range 20 { // in either order
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == "down:2181" {
+						return nil, io.ErrUnexpectedEOF
+					}
+					return srv.Dial(ctx, network, addr)
+				}, func(cfg *Config) { cfg.Servers = []string{"one:2181", "down:2181"} })
+				srv.Cut(0)
+				synctest.Wait()
+				require.NoError(t, c.Close(t.Context()))
+				assert.Empty(t, srv.Sessions())
+			})
+		}
 	})
 	t.Run("a silent server", func(t *testing.T) {
 		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {

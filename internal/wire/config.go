@@ -159,7 +159,7 @@ func (cfg *Config) checkEventPath(path string) error {
 	case path == "/":
 		return nil
 	case path == "" || path[0] != '/' || path[len(path)-1] == '/' || strings.Contains(path, "//") ||
-		strings.IndexByte(path, 0) >= 0:
+		strings.Contains(path, "\x00"):
 		return fmt.Errorf("%w: %.100q", errInvalidPath, path)
 	}
 	return nil

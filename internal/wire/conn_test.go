@@ -212,13 +212,17 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 			require.NoError(t, srv.Set("/x", nil))
 		}
 		c.sync()
-		changes := 0
+		changes, resets := 0, 0
 		for _, typ := range p.types() {
-			if typ == jute.EventNodeDataChanged {
+			switch typ {
+			case jute.EventNodeDataChanged:
 				changes++
+			case EventReset:
+				resets++
 			}
 		}
 		assert.Equal(t, 3, changes)
+		assert.Equal(t, 1, resets, "a change between the two requests has no event")
 	})
 }
 

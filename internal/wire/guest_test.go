@@ -171,3 +171,17 @@ func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 		assert.EqualValues(t, 31, c.Connections())
 	})
 }
+
+// A server is not silent because it was asked nothing since its reply to the guest: nothing is held, so pings are few.
+func TestARestAfterARequestOfTheGuest(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		rule := Servers{Report: 3 * time.Second, Stale: 12 * time.Second, Margin: time.Second}
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout, cfg.Assume = 30*time.Second, always(rule) })
+		for range 10 {
+			_, _, err := c.Conn().Get("/")
+			require.NoError(t, err)
+			time.Sleep(rule.Rest(30*time.Second) + time.Second)
+		}
+		assert.Empty(t, c.seen())
+	})
+}

@@ -162,8 +162,9 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 		"half an event": func(p *peer, _, _ jute.RequestHeader) {
 			p.send(&jute.ReplyHeader{Xid: jute.XidNotification})
 		},
-		"a reply to nothing": func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: -5000}) },
-		"a reply to nobody":  func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 5000}) },
+		"a reply to nothing":        func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: -5000}) },
+		"a reply to nobody's first": func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 0}) },
+		"a reply to nobody":         func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: 5000}) },
 		"a long pong": func(p *peer, _, _ jute.RequestHeader) {
 			p.send(&jute.ReplyHeader{Xid: jute.XidPing}, rawRecord(make([]byte, 5000)))
 		},
@@ -181,6 +182,13 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 	// some of them older servers have
 	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxEventPath-3)} {
 		assert.NoError(t, broken(t, event(path)))
+	}
+}
+
+// Xids that ZooKeeper reserves, or that the client uses in handshakes alone, mean nothing later.
+func TestReservedXidsMeanNothing(t *testing.T) {
+	for _, xid := range []int32{jute.XidSetWatches, jute.XidAuth, handshakeXid, loginXid} {
+		assert.NoError(t, broken(t, func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: xid}) }), xid)
 	}
 }
 

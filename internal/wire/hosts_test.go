@@ -20,7 +20,7 @@ func names(n int) (servers []string) {
 }
 
 func TestHostsPassWithoutAPauseFirst(t *testing.T) {
-	for n := 1; n <= 5; n++ {
+	for _, n := range []int{1, 2, 3, 4, 5, 2 * maxServersPerPass} {
 		h := newHostProvider(names(n))
 		require.Equal(t, n, h.Len())
 		var pass []string
@@ -206,6 +206,24 @@ func TestPausesGrowWithTheOutage(t *testing.T) {
 		h.spread = 7 * time.Second
 		near(t, 7*time.Second, longest(h))
 	})
+}
+
+// The outage of an earlier session counts, too.
+func TestPausesOfASessionAfterAnOutage(t *testing.T) {
+	for away, long := range map[time.Duration]bool{0: false, time.Hour: true} {
+		bubble(t, func(t *testing.T) {
+			f := scripted(t, nil)
+			f.refuse = true
+			open(t, f.Dial, func(cfg *Config) { cfg.Away = away })
+			time.Sleep(10 * time.Second)
+			var longest time.Duration
+			dials := f.dials()
+			for i := range dials[1:] {
+				longest = max(longest, dials[i+1].Sub(dials[i]))
+			}
+			assert.Equal(t, long, longest > 3*time.Second/2, "%v away: %v", away, longest)
+		})
+	}
 }
 
 func TestHostsOfANewList(t *testing.T) {

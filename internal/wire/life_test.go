@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -362,7 +363,7 @@ func TestAnOutageIsNoRegression(t *testing.T) {
 			}
 			p.send(&jute.ConnectResponse{Timeout: 10_000, SessionID: fakeSession, Password: make([]byte, 16)})
 			h, _ := p.next()
-			p.reply(h, 600, 0)
+			p.reply(h, 500, 0)
 			p.obey()
 		},
 	} {
@@ -406,9 +407,9 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 			old := abandoned(t, srv, credentials)
 			require.True(t, srv.Exists("/e"))
 			seen := false
-			spy := spyOn(srv.Dial)
+			spy, log := spyOn(srv.Dial), &lines{}
 			next := open(t, spy.Dial, credentials, old.fenced(time.Minute), func(cfg *Config) {
-				cfg.LastZxid = old.MaxZxid()
+				cfg.LastZxid, cfg.Logger = old.MaxZxid(), slog.New(log)
 				was := cfg.OnEvent
 				cfg.OnEvent = func(ev Event) {
 					seen = seen || srv.Exists("/e")
@@ -417,6 +418,7 @@ func TestTheOldSessionIsClosedBeforeTheNewOneIsAnnounced(t *testing.T) {
 			})
 			next.await(Connected)
 			assert.False(t, seen, "its ephemeral nodes are gone before anybody hears of the new session")
+			assert.Zero(t, log.n.Load(), "nothing has failed")
 			require.Len(t, srv.Sessions(), 1)
 			assert.Equal(t, next.ID(), srv.Sessions()[0].ID)
 			assert.Zero(t, spy.connectOf(0).SessionID)
@@ -446,6 +448,28 @@ func TestFencingIsRepeatedUntilItIsKnownToBeDone(t *testing.T) {
 			assert.Len(t, srv.Sessions(), 1, "sessions that nobody uses are closed, or expire")
 		}))
 	}
+}
+
+// The reply to a credential is no reply to the close of the earlier session.
+func TestFencingWithACredential(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var tries atomic.Int64
+		f := scripted(t, func(_ int, p *peer) {
+			fence := p.welcome(10*time.Second).SessionID == 77
+			for {
+				h, _ := p.request()
+				if fence && h.Op == jute.OpCloseSession && tries.Add(1) == 1 {
+					return
+				}
+				p.reply(h, 1, 0)
+			}
+		})
+		connected(t, f.Dial, func(cfg *Config) {
+			cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
+			cfg.Fences = []Fence{{SessionID: 77, Password: make([]byte, 16), Until: time.Now().Add(time.Minute)}}
+		})
+		assert.EqualValues(t, 2, tries.Load(), "the first was lost")
+	})
 }
 
 // Servers that were down give every session its whole timeout again. What is left of an old one is closed
@@ -701,6 +725,108 @@ func TestRefusedHandshakes(t *testing.T) {
 			c := open(t, f.Dial)
 			assert.ErrorIs(t, c.await(Failed).Err, want)
 			c.await(Connected)
+		})
+	}
+}
+
+// A server that opens no session is left; the client has none that could have expired.
+func TestAServerThatOpensNoSession(t *testing.T) {
+	onScript(t, func(n int, p *peer) {
+		if n == 1 {
+			p.hello()
+			p.send(&jute.ConnectResponse{Password: make([]byte, 16)})
+			return
+		}
+		p.welcome(10 * time.Second)
+		p.obey()
+	}, func(t *testing.T, f *fake) {
+		c := open(t, f.Dial)
+		assert.ErrorIs(t, c.await(Failed).Err, errRefused)
+		c.await(Connected)
+	})
+}
+
+// A member without a quorum is left as soon as another has one.
+func TestAMemberWithAQuorumIsPreferred(t *testing.T) {
+	onScript(t, func(_ int, p *peer) {
+		if p.addr == "one:2181" {
+			p.admit(10*time.Second, true)
+			p.obey()
+		}
+		if word, err := p.br.Peek(4); err == nil && string(word) == "isro" {
+			p.raw([]byte("rw"))
+			return
+		}
+		p.welcome(10 * time.Second)
+		p.obey()
+	}, func(t *testing.T, f *fake) {
+		c := connected(t, f.Dial, func(cfg *Config) { cfg.ReadOnly = true })
+		c.SetServers([]string{"one:2181", "two:2181"}, nil)
+		time.Sleep(2 * seekFrom)
+		assert.ErrorIs(t, c.await(Disconnected).Err, errQuorumFound)
+		ev := c.await(Connected)
+		assert.Equal(t, "two:2181", ev.Server)
+		assert.False(t, ev.ReadOnly)
+	})
+}
+
+// A server that does not know the session grants it no time.
+func TestASessionWithoutTimeHasExpired(t *testing.T) {
+	onScript(t, func(n int, p *peer) {
+		if n == 1 {
+			p.welcome(10 * time.Second)
+			_, _ = p.next()
+			return
+		}
+		p.welcome(0)
+		p.obey()
+	}, func(t *testing.T, f *fake) {
+		c := connected(t, f.Dial)
+		c.start(jute.OpGetData, read("/"))
+		c.await(Disconnected)
+		assert.ErrorIs(t, c.await(Lost).Err, ErrExpired)
+	})
+}
+
+// A new session whose grant is refused is closed, since nobody will use it; but never the client's own.
+func TestAGrantThatIsRefused(t *testing.T) {
+	var sent [5][]int32
+	onScript(t, func(n int, p *peer) {
+		n = min(n, 4)
+		p.welcome(map[bool]time.Duration{true: minTimeout - time.Millisecond, false: 10 * time.Second}[n%2 == 1])
+		for {
+			h, _ := p.next()
+			sent[n] = append(sent[n], h.Op)
+			p.reply(h, 1, 0)
+			if h.Op == jute.OpSync && n == 2 {
+				return
+			}
+		}
+	}, func(t *testing.T, f *fake) {
+		c := open(t, f.Dial)
+		assert.ErrorIs(t, c.await(Failed).Err, errRefused)
+		c.await(Connected)
+		answered(t, c.sync(), jute.CodeOK)
+		assert.ErrorIs(t, c.await(Failed).Err, errRefused)
+		c.await(Connected)
+		assert.Equal(t, []int32{jute.OpCloseSession}, sent[1])
+		assert.Empty(t, sent[3])
+	})
+}
+
+// The shortest session timeout that a server can mean is minTimeout.
+func TestTheShortestTimeout(t *testing.T) {
+	for _, granted := range []time.Duration{minTimeout, minTimeout - time.Millisecond} {
+		onScript(t, func(_ int, p *peer) {
+			p.welcome(granted)
+			p.obey()
+		}, func(t *testing.T, f *fake) {
+			c := open(t, f.Dial)
+			if granted == minTimeout {
+				assert.Equal(t, granted, c.await(Connected).Timeout)
+			} else {
+				assert.ErrorIs(t, c.await(Failed).Err, errRefused)
+			}
 		})
 	}
 }

@@ -316,6 +316,7 @@ func TestSteadyAndRest(t *testing.T) {
 		{Servers{Standalone: true, Margin: s}, 12 * s, 12*s - s - 2*s, 4*s - s/3},
 		{Servers{Report: 3 * s, Stale: 13 * s, Margin: s}, 40 * s, 40*s - s - 2*(27*s/12) - 13*s - 13*s/12,
 			(40*s - s - 27*s/2 + 40*s/100) / 3},
+		{Servers{Stale: 49 * s}, 150 * s, 150*s - 2*(101*s/12) - 49*s - 49*s/12, 101 * s / 3},
 		{Servers{Report: 3 * s, Margin: s}, 60 * s, 60*s - s - 5*s - 10*s - 3*s, 10 * s},
 	} {
 		assert.Equal(t, tt.steady, tt.servers.Steady(tt.timeout), "%+v", tt)
@@ -361,9 +362,11 @@ func TestWhenAWriteIsDue(t *testing.T) {
 	due(l, 40*s, 0) // at once: a reconnect is proved by it
 	l.RecordReply(Committed, at(41*s), at(41*s))
 	due(l, 42*s, -1)
-	l.RecordReply(Local, at(47*s), at(48*s)) // the link has stalled
-	due(l, 48*s, 3*s+1)
-	l.AddHolds(-1, at(50*s))
+	l.RecordReply(Local, at(41*s+2*l.heldPingInterval()), at(46*s))
+	due(l, 46*s, -1)                         // one ping late
+	l.RecordReply(Local, at(51*s), at(52*s)) // the link has stalled
+	due(l, 52*s, 3*s+1)
+	l.AddHolds(-1, at(54*s))
 	due(l, 60*s, -1)
 
 	l = lives()

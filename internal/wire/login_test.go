@@ -60,6 +60,22 @@ func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 	})
 }
 
+// A server that replies to more credentials than there are is believed no more than about these.
+func TestMoreRefusalsThanCredentials(t *testing.T) {
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(10 * time.Second)
+		h, _ := p.request()
+		for _, code := range []int32{0, jute.CodeAuthFailed, jute.CodeAuthFailed} {
+			p.reply(h, 1, code)
+		}
+		p.obey()
+	}, func(t *testing.T, f *fake) {
+		c := connected(t, f.Dial, func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} })
+		answered(t, c.sync(), jute.CodeOK)
+		assert.Empty(t, c.seen())
+	})
+}
+
 // A session whose credential is not accepted any more ends in time, although each attempt touches it at the
 // server; and if a credential is accepted in time the session lives on.
 func TestASessionThatIsRefusedLapses(t *testing.T) {
@@ -242,6 +258,7 @@ func TestFencingWithALogin(t *testing.T) {
 		f := scripted(t, func(n int, p *peer) {
 			r := p.welcome(10 * time.Second)
 			assert.Equal(t, n == 2, r.SessionID == 77)
+			assert.EqualValues(t, 10_000, r.Timeout)
 			for {
 				h, _ := p.request()
 				if n < len(ops) {
@@ -287,5 +304,15 @@ func TestNamesOfCredentials(t *testing.T) {
 	assert.Contains(t, Credential{"digest", []byte("ann:hush")}.displayName(), `user "ann"`)
 	for _, c := range []Credential{{"digest", []byte("hush")}, {"token", []byte("hush:ann")}} {
 		assert.NotContains(t, c.displayName(), "hush")
+	}
+}
+
+// The error names the code unless it says no more than that the credential was refused.
+func TestTheErrorOfARefusedCredential(t *testing.T) {
+	for code, want := range map[int32]string{
+		jute.CodeAuthFailed:  "authentication failed: SASL: the server refused ann",
+		jute.CodeSystemError: "authentication failed: SASL: the server refused ann: " + jute.CodeName(jute.CodeSystemError),
+	} {
+		assert.EqualError(t, authRefusalError("SASL: ", "ann", code), want)
 	}
 }

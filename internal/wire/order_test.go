@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"testing"
@@ -282,6 +283,32 @@ func TestACallThatIsSubmittedDuringAnOutageExpires(t *testing.T) {
 	})
 }
 
+// Each call in the queue has its own patience, whatever that of the calls before and after it is.
+func TestPatienceOfNeighbours(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.lose(srv)
+		var replies []chan Reply
+		for _, patience := range []time.Duration{5 * time.Second, time.Second, 0, 5 * time.Second} {
+			x, r := call(jute.OpGetData, read("/"))
+			x.Patience = patience
+			c.Submit(x)
+			replies = append(replies, r)
+		}
+		ended := func() (ended []int) {
+			for i, r := range replies {
+				if len(r) > 0 {
+					ended = append(ended, i)
+				}
+			}
+			return ended
+		}
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, []int{1}, ended())
+		time.Sleep(4 * time.Second)
+		assert.Equal(t, []int{0, 1, 3}, ended())
+	})
+}
+
 // However many calls wait for a connection: each end of one used to look at all of them.
 func TestACallThatExpiresCostsTheSameInAFullQueue(t *testing.T) {
 	cost := func(queued int) (least time.Duration) {
@@ -361,6 +388,64 @@ func TestRepliesOfAnySize(t *testing.T) {
 			r := c.do(jute.OpGetData, read("/"))
 			require.NoError(t, r.Err)
 			assert.True(t, bytes.Equal(data, r.Body), "%d bytes", size)
+		})
+	}
+}
+
+// A reply may have as many bytes as the limit, header included.
+func TestAReplyAtTheLimit(t *testing.T) {
+	const limit = 2 << 20
+	onScript(t, func(_ int, p *peer) {
+		p.welcome(10 * time.Second)
+		for _, size := range []int{limit, limit + 1} {
+			h, _ := p.next()
+			p.reply(h, 1, 0, rawRecord(make([]byte, size-replyHeaderSize)))
+		}
+		p.obey()
+	}, func(t *testing.T, f *fake) {
+		c := connected(t, f.Dial, func(cfg *Config) { cfg.MaxFrame, cfg.MaxReply = 1<<20, limit })
+		r := c.do(jute.OpGetData, read("/"))
+		require.NoError(t, r.Err)
+		assert.Len(t, r.Body, limit-replyHeaderSize)
+		assert.ErrorIs(t, c.do(jute.OpGetData, read("/")).Err, ErrReplyTooLarge)
+	})
+	for size, tooLarge := range map[int]bool{0: false, 9: false, 10: false, 11: true} {
+		b, err := readFrame(bytes.NewReader(append([]byte{0, 0, 0, byte(size)}, make([]byte, size)...)), 10)
+		assert.Equal(t, tooLarge, err != nil, "in the handshake: %d bytes", size)
+		assert.True(t, tooLarge || len(b) == size)
+	}
+}
+
+// A connection whose large reply is coming in is kept if the reply will be complete before 9/4 of the silence have passed
+// since the last reply, and before less time is left than another server needs.
+func TestWhenALargeReplyIsWorthWaiting(t *testing.T) {
+	const silence = 4 * time.Second // so 9 s in all
+	for _, tt := range []struct {
+		missing, read int           // bytes of the frame, when it was announced and since
+		took          time.Duration // for those read
+		unreplied     time.Duration
+		lapse         time.Duration // until the session lapses; another server needs 2 s
+		worth         bool
+	}{
+		{slowFrame, slowFrame / 2, 4 * time.Second, 5 * time.Second, time.Minute, true},
+		{slowFrame, slowFrame / 2, 4 * time.Second, 5*time.Second + 1, time.Minute, false},
+		{slowFrame, slowFrame / 4, time.Second, 6 * time.Second, time.Minute, true},
+		{slowFrame, slowFrame / 4, time.Second, 6*time.Second + 1, time.Minute, false},
+		{slowFrame - 1, slowFrame / 2, time.Second, 5 * time.Second, time.Minute, false},
+		{slowFrame, 0, time.Second, 5 * time.Second, time.Minute, false},
+		{slowFrame, slowFrame, time.Second, 9 * time.Second, time.Minute, true},
+		{slowFrame, slowFrame / 2, 4 * time.Second, 5 * time.Second, 6 * time.Second, true},
+		{slowFrame, slowFrame / 2, 4 * time.Second, 5 * time.Second, 6*time.Second - 1, false},
+	} {
+		bubble(t, func(t *testing.T) {
+			s, l := looseLink(t)
+			s.validity, l.in = connectedNow(t, Servers{Standalone: true}, tt.lapse), newMeteredReader(l.conn)
+			at := readClock()
+			l.in.frameBegun, l.in.frameMissing, l.in.frameRead = at, tt.missing, tt.read
+			at.t = at.t.Add(tt.took)
+			assert.Equal(t, tt.worth, s.isWorthWaiting(l, at, silence, tt.unreplied), "%+v", tt)
+			assert.True(t, s.lapsesWithin(tt.lapse))
+			assert.False(t, s.lapsesWithin(tt.lapse-1))
 		})
 	}
 }
@@ -531,6 +616,18 @@ func TestOpenRefusesNonsense(t *testing.T) {
 		{Servers: []string{"a:1"}, Timeout: 30 * 24 * time.Hour}} {
 		_, err := Open(cfg)
 		assert.Error(t, err, "%+v", cfg)
+	}
+}
+
+// The shortest timeout is a millisecond. A reply may be as large as the largest node that the client can write.
+func TestTheLimitsOfAConfiguration(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Millisecond, math.MaxInt32 * time.Millisecond} {
+		cfg := Config{Servers: []string{"a:1"}, Timeout: timeout}
+		require.NoError(t, cfg.applyDefaults())
+		assert.Equal(t, defaultMaxReply, cfg.MaxReply)
+		cfg.MaxFrame, cfg.MaxReply = 64<<20, 1
+		require.NoError(t, cfg.applyDefaults())
+		assert.Equal(t, 64<<20+maxPlainReply, cfg.MaxReply)
 	}
 }
 

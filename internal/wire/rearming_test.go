@@ -103,6 +103,16 @@ func TestRearmedWatches(t *testing.T) {
 		assert.Len(t, r.fired(jute.EventNodeDeleted, "/x"), 1)
 		r.empty()
 	})
+	t.Run("for a creation that an earlier event has used up", func(t *testing.T) {
+		for code, removals := range map[int32]int{jute.CodeOK: 1, jute.CodeUnimplemented: 0} {
+			r, set := newTable(t), &WatchSet{}
+			c := r.rearms(set, &Watch{Kind: Data, Path: "/absent", Absent: true})
+			assert.Len(t, r.fired(jute.EventNodeDeleted, "/absent"), 1)
+			require.Empty(t, r.recordRearmed(c.Rearm, code))
+			assert.Len(t, r.dropUnused("/absent"), removals, "whether the server has armed it")
+			r.empty()
+		}
+	})
 	t.Run("where others watch, too", func(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		own := r.armed(Data, "/x")

@@ -28,6 +28,10 @@ func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 	a.recordAdmission()
 	assert.False(t, a.zeroZxid)
 
+	for range 3 {
+		assert.False(t, step(10*time.Second, true), "for long enough, but not more often than there are servers")
+	}
+	a.recordAdmission()
 	for range 4 {
 		step(0, true)
 	}

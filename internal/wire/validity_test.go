@@ -241,3 +241,18 @@ func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 		}))
 	}
 }
+
+// A session may live longer than its holds are certain: no hold begins when the last certain instant has come.
+func TestNoHoldBeginsWhenNoTimeIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := connectedNow(t, Servers{Report: time.Second}, 4*time.Second)
+		time.Sleep(2 * time.Second)
+		require.True(t, v.recordReply(readClock(), Local))
+		time.Sleep(2*time.Second - time.Nanosecond)
+		require.True(t, v.BeginHold())
+		v.EndHold()
+		time.Sleep(time.Nanosecond)
+		assert.False(t, v.BeginHold())
+		assert.False(t, v.Lost())
+	})
+}

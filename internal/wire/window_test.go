@@ -32,6 +32,7 @@ func TestWindow(t *testing.T) {
 		"large requests make as much room":     {1000, []answer{{quick, 2, 16, true}}, 64, quick},
 		"up to its limit":                      {1000, []answer{{quick, 5000, 1, true}}, 1000, quick},
 		"a way that is long is nobody's fault": {1000, []answer{{slow, 32, 1, true}}, 64, slow},
+		"an answer at the limit is not late":   {1000, []answer{{quick, 32, 1, true}, {quick + late, 4, 1, true}}, 68, quick},
 		"late answers halve it, once per round": {1000, []answer{{quick, 32, 1, true}, {slow, 64, 1, true}}, 32,
 			quick},
 	} {
