@@ -115,10 +115,10 @@ func (e *engine) run() {
 			e.sendReads()
 			e.updateSync()
 			e.retryIfSmaller()
-			e.scheduleTimer(timer)
 			if e.following != nil {
 				e.following.receiveEvents()
 			}
+			e.scheduleTimer(timer)
 		}
 	}
 }
@@ -266,6 +266,7 @@ func (e *engine) scheduleTimer(timer *time.Timer) {
 	var next time.Time
 	for _, at := range []time.Time{
 		e.stale.refreshAt, e.retries.nextAttempt, e.watching.nextTimer(), e.publishing.publishAt, e.reads.pausedUntil,
+		e.following.dueAt(),
 	} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at

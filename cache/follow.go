@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -54,7 +55,8 @@ func FollowNode(
 }
 
 // FollowChildren is [FollowNode] for the children of the node at path, by name. Each state is that of one moment. A child
-// that cannot be read is missing. Do not change the maps.
+// that cannot be read is missing. Do not change the maps. A map of many children takes a while to make, so after each the
+// next is made only after ten times as long: changes come a little later, and the cache is not slowed down.
 func FollowChildren(
 	ctx context.Context, client *framework.Client, path string, opts ...Option,
 ) (map[string]Node, <-chan map[string]Node, error) {
@@ -75,7 +77,7 @@ func followInBackground[T any](
 		err = e.store.rootFailure()
 	}
 	if err != nil {
-		e.close()
+		e.cancel(ErrClosed) // and does not wait for functions of the options
 		return first, nil, err
 	}
 	begun, later := make(chan T, 1), make(chan T, 1)
@@ -86,15 +88,13 @@ func followInBackground[T any](
 		stop := context.AfterFunc(ctx, e.close)
 		e.following = &following{
 			subscription: e.store.subscribe(1),
-			onEvent:      f.addEvent,
-			onDrained: func() {
-				if nodes, changed := f.takeChange(); changed {
-					select {
-					case <-later: // the receiver has missed it
-					default:
-					}
-					later <- view(nodes)
+			follower:     f,
+			send: func(nodes map[string]Node) {
+				select {
+				case <-later: // the receiver has missed it
+				default:
 				}
+				later <- view(nodes)
 			},
 			end: func() { stop(); close(later) },
 		}
@@ -110,20 +110,38 @@ func followInBackground[T any](
 // following is a subscription that the cache's own goroutine receives.
 type following struct {
 	*subscription
-	onEvent   func(Event)
-	onDrained func()
-	end       func()
+	*follower
+	send   func(nodes map[string]Node)
+	end    func()
+	nextAt time.Time // when the next state may be made; zero: immediately
 }
 
+// receiveEvents receives the events that wait, and sends a state if they have changed the contents. The states take at most
+// about a tenth of the goroutine's time.
 func (f *following) receiveEvents() {
 	for {
 		ev, ok, _ := f.nextEvent()
 		if !ok {
 			break
 		}
-		f.onEvent(ev)
+		f.addEvent(ev)
 	}
-	f.onDrained()
+	began := time.Now()
+	if !f.changed || began.Before(f.nextAt) {
+		return
+	}
+	if nodes, changed := f.takeChange(); changed {
+		f.send(nodes)
+	}
+	f.nextAt = time.Now().Add(10 * time.Since(began))
+}
+
+// dueAt returns when a state has to be made for changes that wait; zero without such changes.
+func (f *following) dueAt() time.Time {
+	if f == nil || !f.changed {
+		return time.Time{}
+	}
+	return f.nextAt
 }
 
 // follower decides whether a cache's contents have changed, from the cache's events.

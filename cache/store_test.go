@@ -3,9 +3,13 @@ package cache
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -252,4 +256,40 @@ func TestSnapshotsThatAreNoTree(t *testing.T) {
 		_, err = ReadSnapshot(&b)
 		assert.ErrorIs(t, err, ErrSnapshot, name)
 	}
+}
+
+// slowSource is a cache whose contents take a second to be collected, and differ each time.
+type slowSource struct {
+	*Cache
+	n int
+}
+
+func (s *slowSource) entries() iter.Seq2[string, Node] {
+	time.Sleep(time.Second)
+	s.n++
+	return maps.All(map[string]Node{"/n": {Stat: framework.Stat{Mzxid: int64(s.n)}}})
+}
+
+// States that take long to be made come seldom, and the last is not missed.
+func TestStatesTakeATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		f := &following{subscription: newSubscription(1), follower: &follower{source: &slowSource{}, loaded: true},
+			send: func(map[string]Node) { sent++ }}
+		assert.Zero(t, f.dueAt())
+		for range 90 {
+			f.putEvent(Event{Type: Changed, Path: "/n", New: &Node{}})
+			f.receiveEvents()
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 1, sent)
+		assert.Equal(t, time.Second, time.Until(f.dueAt()).Round(time.Second))
+		time.Sleep(time.Until(f.dueAt()))
+		f.receiveEvents()
+		assert.Equal(t, 2, sent)
+		assert.Zero(t, f.dueAt())
+		time.Sleep(time.Minute)
+		f.receiveEvents()
+		assert.Equal(t, 2, sent, "without a change")
+	})
 }

@@ -116,8 +116,9 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 }
 
 // switchOrSetData returns the recovery step after the refusal of an operation with OrSetData: the transaction, which was
-// not executed, is sent again with the create instead of the change of the data, or the other way round. It returns nil
-// for other refusals. requests are those of the operations.
+// not executed, is sent again with the create instead of the change of the data, or the other way round. The nodes of later
+// such operations are read first, so that one more try is mostly enough. It returns nil for other refusals. requests are
+// those of the operations.
 func (t transaction) switchOrSetData(err error, requests []jute.MultiOp) recoveryStep[txResults] {
 	var refused *TransactionError
 	if !errors.As(err, &refused) {
@@ -127,9 +128,28 @@ func (t transaction) switchOrSetData(err error, requests []jute.MultiOp) recover
 	if t[i].alternative == nil || !errors.Is(err, ErrNodeExists) && (t[i].name == "create" || !errors.Is(err, ErrNoNode)) {
 		return nil
 	}
-	return func(context.Context, *operationRun[txResults]) (none txResults, again bool, _ error) {
-		t[i] = *t[i].alternative
-		requests[i] = t[i].entry
+	return func(ctx context.Context, r *operationRun[txResults]) (none txResults, again bool, _ error) {
+		change := []int{i}
+		var later []int
+		var reads []*wire.Call
+		for k := i + 1; k < len(t); k++ {
+			if t[k].alternative != nil && !slices.ContainsFunc(t[:k], func(op TransactionOp) bool { return op.full == t[k].full }) {
+				later, reads = append(later, k), append(reads, r.epoch.limitPatience(readCall(jute.OpExists, t[k].full)))
+			}
+		}
+		replies, failed := awaitReplies(ctx, r.epoch, reads...)
+		if failed != nil {
+			return none, false, failed
+		}
+		for j, k := range later {
+			if missing := errors.Is(readReplyError(replies[j]), ErrNoNode); missing == (t[k].name == "setData") {
+				change = append(change, k)
+			}
+		}
+		for _, k := range change {
+			t[k] = *t[k].alternative
+			requests[k] = t[k].entry
+		}
 		return none, true, nil
 	}
 }
@@ -260,8 +280,8 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 }
 
 // OrSetData makes the operation set the data if the node exists already; then [TransactionResult.Op] is "setData". The
-// transaction is sent with the change of the data, and a second time if the server refuses that because there is no
-// node. An existing node keeps its kind and its ACL. ErrBadArguments with a sequential mode, and in an
+// transaction is sent with the change of the data, and again if the server refuses that because there is no node: if
+// several nodes may be missing, after one read of each in flight together. An existing node keeps its kind and its ACL. ErrBadArguments with a sequential mode, and in an
 // IdempotentTransaction.
 func (b TransactionCreate) OrSetData() TransactionCreate { b.orSetData = true; return b }
 

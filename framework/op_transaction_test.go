@@ -2,6 +2,7 @@ package framework
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -77,8 +78,18 @@ func TestTransactionCreatesOrSetsData(t *testing.T) {
 		assert.Equal(t, int32(1), results[0].Stat.Version)
 		assert.Equal(t, owner, srv.Tree()["/a"].Stat.EphemeralOwner)
 		assert.Equal(t, "2", string(srv.Tree()["/a"].Data))
-		put(3, op.Create().OrSetData().ForPath("/b", nil), op.Create().OrSetData().ForPath("/c", nil),
-			op.Create().OrSetData().ForPath("/a", []byte("3")))
+		var many []TransactionOp
+		for i := range 40 {
+			if i%2 == 0 {
+				make1(t, c, fmt.Sprint("/b", i), "")
+			}
+			many = append(many, op.Create().OrSetData().ForPath(fmt.Sprint("/b", i), []byte("many")))
+		}
+		for i, r := range put(2, many...) {
+			assert.Equal(t, []string{"setData", "create"}[i%2], r.Op)
+		}
+		put(2, op.Create().ForPath("/b", nil), op.Create().OrSetData().ForPath("/c", nil),
+			op.Create().OrSetData().ForPath("/b", nil), op.Create().OrSetData().ForPath("/a", []byte("3")))
 		put(2, op.Delete().ForPath("/a"), put1)
 		assert.Equal(t, "1", string(srv.Tree()["/a"].Data))
 

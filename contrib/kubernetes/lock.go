@@ -87,7 +87,8 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 // Update implements resourcelock.Interface. If the node has changed since the last Get, Create or Update of this Lock, the
-// error is framework.ErrBadVersion.
+// error is framework.ErrBadVersion. Versions begin again with a new node, so do not delete the node while processes take
+// part.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	data, err := json.Marshal(record)
 	if err == nil {
@@ -108,6 +109,9 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 func (l *Lock) checkConnected() error {
+	if err := l.client.Err(); err != nil {
+		return err
+	}
 	if state := l.client.State().State; !state.IsConnected() {
 		return fmt.Errorf("%w: the state is %v", framework.ErrNotConnected, state)
 	}

@@ -149,6 +149,8 @@ func TestRecords(t *testing.T) {
 		assert.Empty(t, got.HolderIdentity)
 		require.NoError(t, two.Update(ctx, record))
 		assert.Equal(t, path, two.Describe())
+		_, _, err = curatorkubernetes.NewLock(nil, path, "none").Get(ctx)
+		require.ErrorIs(t, err, framework.ErrNoClient)
 		assert.Equal(t, "two", two.Identity())
 	})
 }

@@ -10,11 +10,10 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Owner is the data of the lock's node: the manager that holds the lock.
+// Owner is the data of the lock's node: the manager that holds the lock. The node's ctime is when it took the lock.
 type Owner struct {
-	Host  string    `json:"host"`
-	PID   int       `json:"pid"`
-	Since time.Time `json:"since"`
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
 }
 
 // Manager is one of several processes that watch over a database. One at a time may act. The right to act is a claim
@@ -22,7 +21,7 @@ type Owner struct {
 type Manager struct {
 	Client *framework.Client
 	Path   string // of the lock's node
-	Self   Owner  // Since is set when the manager begins to wait for the lock
+	Self   Owner
 	// Act does the work that needs the lock, until ctx ends: then another manager may act. It calls valid right
 	// before each step that two managers must not do. token grows from manager to manager, for stores that can
 	// compare it.
@@ -39,7 +38,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !framework.Retryable(err) && !errors.Is(err, framework.ErrSessionLost):
+		case err != nil:
 			return err
 		}
 		select {
@@ -50,11 +49,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// turn waits for the lock, and acts.
+// turn waits for the lock, and acts. It returns nil for transient errors of the wait: Run tries again.
 func (m *Manager) turn(ctx context.Context) error {
-	self := m.Self
-	self.Since = time.Now()
-	data, err := json.Marshal(self)
+	data, err := json.Marshal(m.Self)
 	if err != nil {
 		return err
 	}
@@ -67,7 +64,10 @@ func (m *Manager) turn(ctx context.Context) error {
 		}
 		claim, err = node.AwaitClaim(ctx, m.Client, m.Path, data)
 	}
-	if err != nil {
+	switch {
+	case framework.Retryable(err), errors.Is(err, framework.ErrSessionLost):
+		return nil
+	case err != nil:
 		return err
 	}
 	defer claim.Release(context.WithoutCancel(ctx)) // ends with the session at the latest

@@ -76,7 +76,6 @@ final class LoadCommands {
         private final List<AutoCloseable> open = new ArrayList<>();
         private final Semaphore room; // for items of a queue
         private final boolean hands;
-        private final boolean interrupts;
         private volatile boolean producersStopped;
         private final long[] before;
         private final long[] handOvers = new long[1 << 16];
@@ -105,7 +104,6 @@ final class LoadCommands {
             }
             InterProcessLock shared = new InterProcessMutex(clients.get(0), path);
             hands = !List.of("counter", "simple", "queue", "barrier").contains(work);
-            interrupts = work.equals("barrier");
             room = new Semaphore(16 * contenders);
             cycles = new AtomicLong[contenders];
             ends = new AtomicLong[contenders];
@@ -329,11 +327,12 @@ final class LoadCommands {
 
         void stop() throws Exception {
             stopped = true;
-            if (interrupts) { // members wait for members that have stopped
-                threads.forEach(Thread::interrupt);
-            }
             for (Thread thread : threads) {
-                thread.join();
+                thread.join(1000);
+                while (thread.isAlive()) { // it waits for a member that has stopped, or for an item of a stopped consumer
+                    thread.interrupt();
+                    thread.join(100);
+                }
             }
             producersStopped = true; // now that no consumer waits for an item
             for (Thread thread : producers) {

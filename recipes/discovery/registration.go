@@ -61,8 +61,8 @@ func (r *Registration[T]) updateInstance(ctx context.Context, instance Instance[
 }
 
 // Unregister deletes the instance's node for certain, of whatever type, and waits until the servers have confirmed
-// it. If ctx ends before, Unregister returns its error, and the client continues in the background; another
-// Unregister waits for the same. A successor's node with the same ID stays.
+// it, as node.Keeper.Close does: without a deadline in ctx for a session timeout at most. If ctx ends before, Unregister
+// returns its error, and the client continues in the background; another Unregister waits for the same. A successor's node with the same ID stays.
 //
 // Other errors: a server's refusal to delete the node; framework.ErrClosed if the client was closed before, with
 // whose session dynamic instances go. To leave a static instance in place, do not call Unregister.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,6 +248,7 @@ func TestItemsAreReadAhead(t *testing.T) {
 		{zktest.V39, 0, 3, 0},
 		{zktest.V39, 20 * time.Millisecond, 1, 16}, // the first is taken for fast
 		{zktest.V35, 0, 0, 24},
+		{zktest.V37, 0, 1, 24 + 1}, // a proxy breaks the connection at each multiRead; the client reads once more after that
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{Profile: tc.profile})
@@ -255,6 +257,9 @@ func TestItemsAreReadAhead(t *testing.T) {
 				put(t, q, item)
 			}
 			time.Sleep(time.Second)
+			if tc.profile == zktest.V37 {
+				s.Inject(zktest.Fault{Op: "multiRead", Action: zktest.CutBefore, Times: -1})
+			}
 			s.ResetCounts()
 			var h handled
 			stop := consuming(t, q, func(ctx context.Context, item []byte) error {
@@ -269,8 +274,8 @@ func TestItemsAreReadAhead(t *testing.T) {
 	}
 }
 
-// An item that is changed, taken by another client or replaced after it was read ahead: the consumer handles what it takes
-// off.
+// An item that is changed, taken by another client or, a second later, replaced after it was read ahead: the consumer
+// handles the data that it takes off.
 func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
 	for _, tc := range []struct {
 		change func(s *zktest.Server, other []byte) error
@@ -479,6 +484,26 @@ func TestSimpleListsSeldom(t *testing.T) {
 		poll(q, "7")
 		_, err := q.Poll(background)
 		require.ErrorIs(t, err, queue.ErrEmpty)
+
+		// The queue is recreated, and its numbers begin again.
+		for _, item := range []string{"old", "older", "older", "older"} {
+			require.NoError(t, q.Offer(background, []byte(item)))
+		}
+		poll(q, "old")
+		for name := range s.Tree() {
+			if strings.HasPrefix(name, path+"/") {
+				require.NoError(t, s.Delete(name))
+			}
+		}
+		require.NoError(t, s.Delete(path))
+		time.Sleep(time.Minute)
+		fresh := queue.NewSimple(newClient(t, s), path)
+		for i := range 20 {
+			require.NoError(t, fresh.Offer(background, fmt.Append(nil, i)))
+		}
+		for i := range 20 {
+			poll(q, fmt.Sprint(i))
+		}
 	})
 }
 

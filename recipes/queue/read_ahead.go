@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 const (
@@ -21,6 +22,7 @@ type readAhead struct {
 	results    map[string]framework.ReadResult // by name
 	readAt     time.Time
 	handleTime time.Duration // of the last item
+	refusedIn  int64         // the epoch of the last session in which a MultiRead has failed
 }
 
 // readItem reads an item, with the items of the backlog after it if the consumer will probably take them soon.
@@ -31,26 +33,38 @@ func (r *readAhead) readItem(ctx context.Context, name string, backlog *itemBack
 	}
 	clear(r.results)
 	r.readAt = time.Now()
-	if later := backlog.upcoming(readAheadCount(backlog.lossesInRow, r.handleTime)); len(later) > 0 {
-		reads := []framework.Read{framework.ReadData(r.dir.itemPath(name))}
-		for _, other := range later {
-			reads = append(reads, framework.ReadData(r.dir.itemPath(other)))
-		}
-		results, err := r.dir.client.MultiRead().Undecompressed().ForReads(ctx, reads...)
+	later := backlog.upcoming(readAheadCount(backlog.lossesInRow, r.handleTime))
+	if epoch := r.dir.client.State().Epoch; len(later) > 0 && epoch != r.refusedIn {
+		result, err := r.readMany(ctx, name, later)
 		if err == nil {
-			for i, other := range later {
-				r.results[other] = results[i+1]
-			}
-			return results[0].Data, results[0].Stat, results[0].Err
-		} // old servers have no MultiRead, and large items may not fit into one reply
+			return result.Data, result.Stat, result.Err
+		}
+		r.refusedIn = epoch
 	}
 	var stat framework.Stat
 	data, err := r.dir.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, r.dir.itemPath(name))
 	return data, stat, err
 }
 
-// readAheadCount returns the number of items to read with the present one. Other consumers take the later ones if they are
-// faster, as lost races show, or if handling an item takes long.
+// readMany reads an item and the later ones in one request, which is not repeated: old servers have no MultiRead, others
+// break the connection at it, and the items may be too large for one reply.
+func (r *readAhead) readMany(ctx context.Context, name string, later []string) (framework.ReadResult, error) {
+	reads := []framework.Read{framework.ReadData(r.dir.itemPath(name))}
+	for _, other := range later {
+		reads = append(reads, framework.ReadData(r.dir.itemPath(other)))
+	}
+	all, err := line.AwaitResult(r.dir.client.MultiRead().Undecompressed().InBackground().ForReads(ctx, reads...))
+	if err != nil {
+		return framework.ReadResult{}, err
+	}
+	for i, other := range later {
+		r.results[other] = all.Results[i+1]
+	}
+	return all.Results[0], nil
+}
+
+// readAheadCount returns the number of items to read with the present one. If other consumers are faster, as lost races
+// show, or if handling an item takes long, these take the later items: then each would cost a refused write.
 func readAheadCount(lossesInRow int, handleTime time.Duration) int {
 	if lossesInRow > 0 || handleTime*mostReadAhead >= readAheadTime/10 {
 		return 0

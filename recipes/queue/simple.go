@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/line"
@@ -19,8 +20,9 @@ import (
 type Simple struct {
 	itemDirectory
 
-	mu    sync.Mutex
-	names []string // of the last list, without those that were taken, in order; guarded by mu
+	mu       sync.Mutex
+	names    []string  // of the last list, without those that were taken, in order; guarded by mu
+	listedAt time.Time // guarded by mu
 }
 
 // NewSimple makes the queue at path, as [New] does.
@@ -55,8 +57,8 @@ func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
 	return item, wrapError(s.path, "peek", err)
 }
 
-// Poll takes the first item off the queue; ErrEmpty if there is none. One list of the queue serves the next calls of Poll
-// and Take, until another consumer is faster. An item is taken by one caller, also when replies are lost. If it cannot be known whether it was taken off, as the package's documentation says, the
+// Poll takes the first item off the queue; ErrEmpty if there is none. One list of the queue serves the calls of Poll and
+// Take in the next second, until another consumer is faster. An item is taken by one caller, also when replies are lost. If it cannot be known whether it was taken off, as the package's documentation says, the
 // error matches ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and
 // remove.
 func (s *Simple) Poll(ctx context.Context) (item []byte, err error) {
@@ -115,7 +117,8 @@ func (s *Simple) peekFirst(ctx context.Context) ([]byte, error) {
 }
 
 // takeFirst takes the first item off the queue. If the first item of the last list can be taken, it is the first of the
-// queue: this process has taken those before it, and later items have larger numbers.
+// queue: this process has taken those before it, and later items have larger numbers. The numbers begin again if the
+// queue's node is deleted and recreated, so a list counts for listTime only.
 func (s *Simple) takeFirst(ctx context.Context, list func(context.Context) ([]string, error)) ([]byte, error) {
 	for {
 		name, found := s.firstName()
@@ -138,20 +141,27 @@ func (s *Simple) takeFirst(ctx context.Context, list func(context.Context) ([]st
 	}
 }
 
+const listTime = time.Second
+
+// firstName returns the first item of the last list, unless that is too old.
 func (s *Simple) firstName() (name string, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.names) == 0 {
+	if len(s.names) == 0 || time.Since(s.listedAt) > listTime {
 		return "", false
 	}
 	return s.names[0], true
 }
 
+// replaceNames replaces the list, and returns its first item.
 func (s *Simple) replaceNames(names []string) (first string, found bool) {
 	s.mu.Lock()
-	s.names = simpleItems(names)
-	s.mu.Unlock()
-	return s.firstName()
+	defer s.mu.Unlock()
+	s.names, s.listedAt = simpleItems(names), time.Now()
+	if len(s.names) == 0 {
+		return "", false
+	}
+	return s.names[0], true
 }
 
 // removeName removes a name from the list, if it is still the first: another call may have removed it. If this process has

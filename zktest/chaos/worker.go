@@ -114,6 +114,7 @@ func (w *workerProcess) playPlan(t *testing.T, p *Plan) *Result {
 		return w.deathResult(p, err)
 	}
 	quit := time.AfterFunc(standstill, func() {
+		w.log.keepAll()
 		_ = w.cmd.Process.Signal(syscall.SIGQUIT) // it prints the stacks of its goroutines
 	})
 	defer quit.Stop()
@@ -165,7 +166,7 @@ func standstillText(output string) string {
 			"for a reply, a channel or the time. Waiting for a mutex:\n  " + strings.Join(waiting, "\n  ") +
 			"\nUnlock it before the wait, also in callbacks (docs/testing-your-service.md)"
 	}
-	return fmt.Sprintf("the test process has not ended within %v: %s\n%s", standstill, reason, output)
+	return fmt.Sprintf("the test process has not ended within %v: %s\n%s", standstill, reason, output[:min(len(output), tailSize)])
 }
 
 // mutexWaiters returns the goroutines that wait for a mutex, each as the function that locks it, from the stacks that a
@@ -272,10 +273,11 @@ func (w *workerProcess) closeProcess() {
 	w.cmd = nil
 }
 
-// outputTail keeps the last tailSize bytes that a process prints.
+// outputTail keeps the last tailSize bytes that a process prints, and after keepAll all.
 type outputTail struct {
-	mu  sync.Mutex
-	buf []byte
+	mu       sync.Mutex
+	buf      []byte
+	keepsAll bool
 }
 
 const tailSize = 64 << 10
@@ -283,10 +285,17 @@ const tailSize = 64 << 10
 func (b *outputTail) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.buf = append(b.buf, p...); len(b.buf) > tailSize {
+	if b.buf = append(b.buf, p...); len(b.buf) > tailSize && !b.keepsAll {
 		b.buf = bytes.Clone(b.buf[len(b.buf)-tailSize:])
 	}
 	return len(p), nil
+}
+
+// keepAll drops the output until now, and keeps all later output.
+func (b *outputTail) keepAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf, b.keepsAll = nil, true
 }
 
 func (b *outputTail) write(s string) { _, _ = b.Write([]byte(s)) }

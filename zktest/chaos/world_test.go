@@ -185,6 +185,9 @@ func TestASchedulesProcessDies(t *testing.T) {
 			var mu sync.Mutex
 			mu.Lock()
 			go lockUnderAnother(&mu)
+			for range 500 { // their stacks are printed, too
+				go func() { <-p.Context().Done() }()
+			}
 			time.Sleep(time.Second)
 			mu.Unlock()
 		}, "process", "Waiting for a mutex:\n  github.com/go-curator/curator/zktest/chaos_test.lockUnderAnother("},
