@@ -357,3 +357,54 @@ func TestPersistentWatchOnAnOldServer(t *testing.T) {
 		assert.Equal(t, int64(1), c.State().Epoch)
 	})
 }
+
+// Stop drops the events that wait for the callback, whichever request has armed the watch, also a Stop in the callback.
+func TestAStoppedWatchDropsTheEventsThatWaitForItsCallback(t *testing.T) {
+	for name, arm := range map[string]func(ctx context.Context, c *Client, f func(Event)) (*Watch, error){
+		"persistent": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			return c.Watches().Add().Watching(f).ForPath(ctx, "/a")
+		},
+		"getData": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			r, err := c.GetData().Watching(f).InBackground().ForPath(ctx, "/a").Wait(ctx)
+			return r.Watch, err
+		},
+		"exists": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			r, err := c.CheckExists().Watching(f).InBackground().ForPath(ctx, "/a").Wait(ctx)
+			return r.Watch, err
+		},
+		"getChildren": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			r, err := c.GetChildren().Watching(f).InBackground().ForPath(ctx, "/a").Wait(ctx)
+			return r.Watch, err
+		},
+	} {
+		for _, inCallback := range []bool{false, true} {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				make1(t, c, "/a", "")
+				var w *Watch
+				called, proceed := 0, make(chan struct{})
+				busy, err := c.Watches().Add().WithMode(PersistentWatch).Watching(func(Event) {
+					if <-proceed; inCallback {
+						w.Stop()
+					}
+				}).ForPath(t.Context(), "/busy")
+				require.NoError(t, err)
+				w, err = arm(t.Context(), c, func(Event) { called++ })
+				require.NoError(t, err)
+				for _, path := range []string{"/busy", "/a/b", "/a/c"} {
+					require.NoError(t, srv.Create(path, nil))
+				}
+				require.NoError(t, srv.Set("/a", nil))
+				synctest.Wait() // the events of the watch wait behind the callback of the other one
+				if !inCallback {
+					w.Stop()
+				}
+				close(proceed)
+				synctest.Wait()
+				assert.Zero(t, called, "%s, stopped in a callback: %v", name, inCallback)
+				busy.Stop()
+				synctest.Wait()
+				assert.Empty(t, srv.Watches(), name)
+			})
+		}
+	}
+}
