@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,10 +316,12 @@ func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
 // A caller who leaves leaves no watch behind.
 func TestWatchIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		make1(t, c, "/a", "")
-		for _, op := range []string{"getData", "exists", "getChildren2", "addWatch"} {
+		make1(t, c, "/a/b", "")
+		session := connected(t, c)
+		set := session.As(c).WatchSet(func(Event) {})
+		for _, op := range []string{"getData", "exists", "getChildren2", "addWatch", "setWatches", "setWatches of a set"} {
 			for _, action := range []zktest.Action{zktest.Hold, zktest.HoldReply} {
-				hold := srv.Inject(zktest.Fault{Op: op, PathPrefix: "/a", Action: action})
+				hold := srv.Inject(zktest.Fault{Op: strings.TrimSuffix(op, " of a set"), PathPrefix: "/a", Action: action})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() {
@@ -332,6 +335,10 @@ func TestWatchIsLeft(t *testing.T) {
 						_, _, err = c.GetChildren().WithWatch().ForPath(ctx, "/a")
 					case "addWatch":
 						_, err = c.Watches().Add().ForPath(ctx, "/a")
+					case "setWatches":
+						_, err = session.Arm(ctx, session.Zxid(), []string{"/a", "/a/b"}, []string{"/a/none"}).Wait(ctx)
+					case "setWatches of a set":
+						_, err = set.Rearm(ctx, session.Zxid(), []string{"/a", "/a/b"}, []string{"/a"}).Wait(ctx)
 					}
 					done <- err
 				}()
@@ -339,6 +346,9 @@ func TestWatchIsLeft(t *testing.T) {
 				synctest.Wait()
 				cancel()
 				assert.ErrorIs(t, <-done, context.Canceled)
+				if strings.HasPrefix(op, "setWatches") {
+					synctest.Wait() // Wait returns before the request in the background is abandoned
+				}
 				hold.Release()
 				synctest.Wait()
 				assert.Empty(t, srv.Watches(), "%s %v", op, action)
@@ -356,4 +366,55 @@ func TestPersistentWatchOnAnOldServer(t *testing.T) {
 		}
 		assert.Equal(t, int64(1), c.State().Epoch)
 	})
+}
+
+// Stop drops the events that wait for the callback, whichever request has armed the watch, also a Stop in the callback.
+func TestAStoppedWatchDropsTheEventsThatWaitForItsCallback(t *testing.T) {
+	for name, arm := range map[string]func(ctx context.Context, c *Client, f func(Event)) (*Watch, error){
+		"persistent": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			return c.Watches().Add().Watching(f).ForPath(ctx, "/a")
+		},
+		"getData": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			r, err := c.GetData().Watching(f).InBackground().ForPath(ctx, "/a").Wait(ctx)
+			return r.Watch, err
+		},
+		"exists": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			r, err := c.CheckExists().Watching(f).InBackground().ForPath(ctx, "/a").Wait(ctx)
+			return r.Watch, err
+		},
+		"getChildren": func(ctx context.Context, c *Client, f func(Event)) (*Watch, error) {
+			r, err := c.GetChildren().Watching(f).InBackground().ForPath(ctx, "/a").Wait(ctx)
+			return r.Watch, err
+		},
+	} {
+		for _, inCallback := range []bool{false, true} {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				make1(t, c, "/a", "")
+				var w *Watch
+				called, proceed := 0, make(chan struct{})
+				busy, err := c.Watches().Add().WithMode(PersistentWatch).Watching(func(Event) {
+					if <-proceed; inCallback {
+						w.Stop()
+					}
+				}).ForPath(t.Context(), "/busy")
+				require.NoError(t, err)
+				w, err = arm(t.Context(), c, func(Event) { called++ })
+				require.NoError(t, err)
+				for _, path := range []string{"/busy", "/a/b", "/a/c"} {
+					require.NoError(t, srv.Create(path, nil))
+				}
+				require.NoError(t, srv.Set("/a", nil))
+				synctest.Wait() // the events of the watch wait behind the callback of the other one
+				if !inCallback {
+					w.Stop()
+				}
+				close(proceed)
+				synctest.Wait()
+				assert.Zero(t, called, "%s, stopped in a callback: %v", name, inCallback)
+				busy.Stop()
+				synctest.Wait()
+				assert.Empty(t, srv.Watches(), name)
+			})
+		}
+	}
 }

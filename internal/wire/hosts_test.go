@@ -81,21 +81,38 @@ func TestHostsJitter(t *testing.T) {
 	assert.Greater(t, len(orders), 5, "nor all to the same server")
 }
 
+// After a connection that has held, or with a server that is new in the list, the pauses begin short again: those between
+// passes without a refusal, and the others.
 func TestASteadyConnectionIsForgiven(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHostProvider(names(2))
-		for range 20 {
-			h.nextServer()
+	for attempt, fails := range map[string]func(*hostProvider){
+		"out of reach": func(*hostProvider) {}, "refusing": (*hostProvider).recordRefusal,
+	} {
+		for change, reset := range map[string]func(*hostProvider){
+			"a connection": func(h *hostProvider) {
+				h.recordConnection()
+				time.Sleep(minHeldTime)
+			},
+			"a new list": func(h *hostProvider) { h.setServers([]string{"new:2181", "other:2181"}, nil) },
+		} {
+			bubble(t, func(t *testing.T) {
+				h := newHostProvider(names(2))
+				pass := func() (pause time.Duration) {
+					for range 2 {
+						_, wait := h.nextServer()
+						fails(h)
+						pause += wait
+					}
+					return pause
+				}
+				for range 10 {
+					pass()
+				}
+				reset(h)
+				assert.Zero(t, pass(), "%s, after %s: no pause before the first pass", attempt, change)
+				assert.LessOrEqual(t, pass(), 75*time.Millisecond, "%s, after %s", attempt, change)
+			})
 		}
-		h.recordConnection()
-		time.Sleep(minHeldTime)
-		for range 2 {
-			_, pause := h.nextServer()
-			assert.Zero(t, pause, "a lost connection is replaced at once")
-		}
-		_, pause := h.nextServer()
-		assert.LessOrEqual(t, pause, 75*time.Millisecond, "and the back-off starts anew")
-	})
+	}
 }
 
 // A server that takes connections and drops them is no server.

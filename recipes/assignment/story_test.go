@@ -835,3 +835,28 @@ func TestAPlanIsRefused(t *testing.T) {
 		require.Equal(t, 1, w.moves())
 	})
 }
+
+// SetWeight between two Runs sends nothing: the member has that weight from its next Run on.
+func TestAWeightThatIsSetBetweenTwoRuns(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		w.start("a", numbers(4), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		w.after(settle, "1=a 2=a 3=b 4=b")
+		b.leave()
+		w.after(settle, "1=a 2=a 3=a 4=a")
+		for weight, want := range map[int]string{3: "1=a 2=b 3=b 4=b", 0: "1=a 2=a 3=a 4=a"} {
+			time.Sleep(time.Second)
+			w.s.ResetCounts()
+			require.NoError(t, b.a.SetWeight(background, weight), "no node of the former Run")
+			recipetest.Counts(t, w.s, "nothing was sent", map[string]int{})
+			ctx, cancel := context.WithCancel(background)
+			again := recipetest.Begin(t, func() (int, error) { return 0, b.a.Run(ctx, b.has) })
+			time.Sleep(2 * settle)
+			require.Equal(t, want, w.owners())
+			cancel()
+			_, err := again.Returned()
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	})
+}

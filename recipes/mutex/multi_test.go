@@ -401,3 +401,34 @@ func TestMultisContend(t *testing.T) {
 		cleanThree(t, s)
 	})
 }
+
+// The server refuses to delete the nodes of the first and the last lock. The release of all reports both refusals, once,
+// and the lock in the middle is free.
+func TestMultiReportsEachRefusalOfItsRelease(t *testing.T) {
+	for how, release := range map[string]func(*mutex.MultiLock) error{
+		"Release": func(l *mutex.MultiLock) error { return l.Release(background) },
+		"ReleaseInBackground": func(l *mutex.MultiLock) error {
+			reported := make(chan error, 3)
+			l.ReleaseInBackground(func(err error) { reported <- err })
+			synctest.Wait()
+			require.Len(t, reported, 1)
+			return <-reported
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			lock, err := newTrio(newClient(t, s)).all.Acquire(background)
+			require.NoError(t, err)
+			refuse := func(path string, err zktest.Error) {
+				s.Inject(zktest.Fault{Op: "delete", PathPrefix: path, Action: zktest.ReplyError, Err: err})
+			}
+			refuse(three[0], zktest.ErrNoAuth)
+			refuse(three[2], zktest.ErrNotEmpty)
+			err = release(lock)
+			require.ErrorIs(t, err, framework.ErrNoAuth, how)
+			require.ErrorIs(t, err, framework.ErrNotEmpty, how)
+			require.Equal(t, [3]int{1, 0, 1}, contenders(t, s), how)
+			require.ErrorIs(t, release(lock), mutex.ErrReleased, how)
+		})
+	}
+}

@@ -360,3 +360,48 @@ func TestALockThatCannotBeDeletedIsLogged(t *testing.T) {
 		})
 	}
 }
+
+// Another consumer locks an item after a consumer's lock was deleted by hand, or when its create was cut off. The first
+// consumer neither handles the item under the other lock nor deletes that.
+func TestALockOfTheNextConsumerStays(t *testing.T) {
+	for name, executed := range map[string]bool{"after a deletion by hand": true, "after a create that was not executed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				first, next := newClient(t, s), newClient(t, s)
+				put(t, queue.New(next, path), "a")
+				require.NoError(t, s.Create(lockPath, nil))
+				if !executed {
+					s.Inject(zktest.Fault{Session: session(t, first), Op: "create2", PathPrefix: lockPath, Action: zktest.CutBefore})
+				}
+				connect := s.Inject(zktest.Fault{Session: session(t, first), Op: "connect", Action: zktest.Hold})
+				calls, nextCalls, proceed := 0, 0, make(chan struct{})
+				stop := consuming(t, queue.New(first, path, queue.WithLockPath(lockPath)), func(context.Context, []byte) error {
+					calls++
+					<-proceed
+					return nil
+				})
+				if synctest.Wait(); executed {
+					require.NoError(t, s.Delete(lockPath+"/queue-0000000000"))
+				}
+				var h handled
+				stopNext := consuming(t, queue.New(next, path, queue.WithLockPath(lockPath)), func(ctx context.Context, item []byte) error {
+					nextCalls++
+					if time.Sleep(5 * time.Second); ctx.Err() != nil {
+						return ctx.Err()
+					}
+					return h.handle(ctx, item)
+				})
+				time.Sleep(time.Second) // the next consumer has the lock
+				connect.Release()
+				close(proceed)
+				require.Equal(t, []string{"a"}, h.wait(1))
+				require.Equal(t, 1, nextCalls, "its lock stays")
+				require.Equal(t, executed, calls == 1)
+				stop()
+				stopNext()
+				tidy(t, s, first, next)
+			})
+		})
+	}
+}

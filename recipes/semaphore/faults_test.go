@@ -420,3 +420,27 @@ func TestHeartbeatRule(t *testing.T) {
 		clean(t, s)
 	})
 }
+
+// The server refuses to delete one of the nodes of a lease. The release reports that, whichever node it is.
+func TestAReleaseReportsTheOneNodeThatTheServerKeeps(t *testing.T) {
+	for how, release := range map[string]func(*semaphore.Lease) error{
+		"Release": func(l *semaphore.Lease) error { return l.Release(background) },
+		"ReleaseInBackground": func(l *semaphore.Lease) error {
+			reported := make(chan error, 1)
+			l.ReleaseInBackground(func(err error) { reported <- err })
+			return <-reported
+		},
+	} {
+		for kept := range 3 {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				lease := acquire(t, semaphore.New(newClient(t, s), path, 3), 3)
+				s.Inject(zktest.Fault{Op: "delete", PathPrefix: lease.Paths()[kept], Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+				require.ErrorIs(t, release(lease), framework.ErrNoAuth, "%s, node %d", how, kept)
+				left, err := s.Children(leases)
+				require.NoError(t, err)
+				require.Equal(t, []string{lease.Nodes()[kept]}, left, "%s", how)
+			})
+		}
+	}
+}

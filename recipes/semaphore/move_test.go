@@ -279,21 +279,29 @@ func TestMoveGivenUpByAnotherLoss(t *testing.T) {
 }
 
 // The node of a lease is deleted before the lease is granted, and another client creates a node with its name: that node
-// stays, whether the first in the line has made the lease with a transaction or the caller has created it.
+// stays, whether the first in the line has made the lease with a transaction or the caller has created it. The latter reads
+// the node before it deletes it; the other client's node is created after the read, or before.
 func TestANodeUnderTheNameOfADeletedLeaseStays(t *testing.T) {
-	for name, moves := range map[string]bool{"of the first in the line": true, "of a caller without a place": false} {
+	for name, row := range map[string]struct {
+		moves bool
+		after zktest.Op // the request that comes after the create of the other client's node
+	}{
+		"of the first in the line":              {true, zktest.OpDelete},
+		"of a caller without a place":           {false, zktest.OpDelete},
+		"of a caller that reads the other node": {false, zktest.OpExists},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				a, b := newClient(t, s), newClient(t, s)
 				list := zktest.Fault{Session: session(t, b), Op: zktest.OpGetChildren2, PathPrefix: leases, Action: zktest.Hold}
-				if !moves {
+				if !row.moves {
 					list.After = 2 // of the check before, and with the create, which finds no directory
 				}
 				sem := semaphore.New(b, path, 1)
 				var held *zktest.Injection
 				var caller *call
-				if moves {
+				if row.moves {
 					lease := acquire(t, semaphore.New(a, path, 1), 1)
 					caller = waiting(t, background, sem, 1)
 					require.NoError(t, s.Create(leases+"/stray", nil)) // with it lists decide about the lease
@@ -310,13 +318,13 @@ func TestANodeUnderTheNameOfADeletedLeaseStays(t *testing.T) {
 				i := slices.IndexFunc(children, func(name string) bool { return name != "stray" })
 				node := leases + "/" + children[i]
 				require.NoError(t, s.Delete(node))
-				removal := s.Inject(zktest.Fault{Session: session(t, b), Op: "delete", PathPrefix: node, Action: zktest.Hold})
+				request := s.Inject(zktest.Fault{Session: session(t, b), Op: row.after, PathPrefix: node, Action: zktest.Hold})
 				held.Release()
 				synctest.Wait()
 				_, err = s.CreateNode(node, nil, zktest.Ephemeral, session(t, a))
 				require.NoError(t, err)
-				removal.Release()
-				removal.Remove()
+				request.Release()
+				request.Remove()
 				time.Sleep(time.Second)
 				require.NoError(t, s.Delete(node), "it is another client's")
 				release(t, got(t, caller))
