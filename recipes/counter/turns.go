@@ -52,16 +52,19 @@ func pauseAfterLoss(losses int, version int32, length, others int) (pause, rando
 
 // pauseAfterTurn returns for how many writes a process pauses after its turn, given how many the others have made since its
 // last turn, and how many the time since then has room for. The number of others is only a bound: some marks are those of
-// processes that rest, and other children are none. So the pause grows only while the others leave little room.
+// processes that rest, and other children are none. So the pause grows only while the others leave little room. A turn takes
+// the time of one more write, for the read that it begins with.
 func pauseAfterTurn(written, room, length, others int) int {
 	if others == 0 {
 		return length / 4 // clients without marks, such as Curator's, try all the time
 	}
 	most := others * length
-	if written = min(max(written, 0), most); 5*written > 3*room {
-		return min(written+length, most)
+	pause := min(max(written, 0), most)
+	if 5*pause > 3*room {
+		pause = min(pause+length, most)
 	}
-	return max(written, length)
+	pause = max(pause, length)
+	return pause + pause/length
 }
 
 // turns decides when a Number's writer tries to write. Only the writer uses it.

@@ -31,15 +31,15 @@ func TestPauseAfterTurn(t *testing.T) {
 		written, room, length, others int
 		want                          int
 	}{
-		{"the others write all the time: one turn more", 12, 16, 4, 7, 16},
-		{"up to a turn of each", 28, 32, 4, 7, 28},
-		{"not all of them write: as long as those", 12, 20, 4, 7, 12},
-		{"no other writes: one turn", 0, 8, 4, 7, 4},
-		{"more writes than a round", 1000, 2000, 4, 7, 28},
-		{"the number was deleted, and has a lower version", -100, 8, 4, 7, 4},
-		{"another node with a high version", math.MaxInt32, 8, 4, 7, 28},
+		{"the others write all the time: one turn more", 12, 16, 4, 7, 16 + 4},
+		{"up to a turn of each", 28, 32, 4, 7, 28 + 7},
+		{"not all of them write: as long as those", 12, 20, 4, 7, 12 + 3},
+		{"no other writes: one turn", 0, 8, 4, 7, 4 + 1},
+		{"more writes than a round", 1000, 2000, 4, 7, 28 + 7},
+		{"the number was deleted, and has a lower version", -100, 8, 4, 7, 4 + 1},
+		{"another node with a high version", math.MaxInt32, 8, 4, 7, 28 + 7},
 		{"no other with a mark", 10, 10, 16, 0, 4},
-		{"one other that writes all the time", 20, 20, 16, 1, 16},
+		{"one other that writes all the time", 20, 20, 16, 1, 16 + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, pauseAfterTurn(c.written, c.room, c.length, c.others))
