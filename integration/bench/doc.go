@@ -26,7 +26,7 @@ type Sample struct {
 	Overlaps  int64           // grants that came while others held all there is
 	Slowest   int64           // cycles of the contender that had the fewest
 	Fastest   int64           // cycles of the contender that had the most
-	HandOvers []time.Duration // sorted: from the begin of a release to the next grant; some thousand samples
+	HandOvers []time.Duration // sorted: from the begin of a release to the next grant, or additions; some thousand samples and the longest
 }
 
 // HandOver is the time that the given part of the hand-overs did not exceed, as a quantile.

@@ -77,6 +77,7 @@ var columns = []struct {
 	{"events", func(m measured) float64 { return max(0, m.events) }, "%.2f"},
 	{"hand-over p50 µs", func(m measured) float64 { return micro(m.HandOver(0.5)) }, "%.0f"},
 	{"p99 µs", func(m measured) float64 { return micro(m.HandOver(0.99)) }, "%.0f"},
+	{"longest ms", func(m measured) float64 { return micro(m.HandOver(1)) / 1000 }, "%.0f"},
 	{"CPU µs", func(m measured) float64 { return micro(m.CPU) / float64(m.Cycles) }, "%.0f"},
 	{"kB", func(m measured) float64 { return float64(m.Bytes) / float64(m.Cycles) / 1000 }, "%.1f"},
 	{"allocations", func(m measured) float64 { return float64(m.Objects) / float64(m.Cycles) }, "%.0f"},

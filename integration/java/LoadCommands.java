@@ -27,7 +27,7 @@ import org.apache.curator.retry.RetryNTimes;
  * spread over the sessions; each holds for so many microseconds. load-mark replies with what happened since
  * the mark before: nanoseconds, cycles, nanoseconds of the processor, allocated bytes, grants that came while
  * others held all there is, the cycles of the slowest and the fastest contender, and the hand-overs in
- * nanoseconds, sorted: from the begin of a release to the next grant.
+ * nanoseconds, sorted: from the begin of a release to the next grant, or the additions.
  */
 final class LoadCommands {
     LoadCommands(Peer peer) {
@@ -114,9 +114,11 @@ final class LoadCommands {
                     DistributedAtomicLong counter = new DistributedAtomicLong(client, path,
                             new RetryNTimes(Integer.MAX_VALUE, 0));
                     return h -> {
+                        long began = System.nanoTime();
                         if (!counter.increment().succeeded()) {
                             throw new IllegalStateException("the counter gave up");
                         }
+                        took(System.nanoTime() - began);
                         if (hold > 0) {
                             LockSupport.parkNanos(hold);
                         }
@@ -150,10 +152,7 @@ final class LoadCommands {
         private void held() {
             long last = released.get();
             if (last != 0) {
-                long took = System.nanoTime() - last;
-                synchronized (handOvers) {
-                    handOvers[handedOver++ % handOvers.length] = took;
-                }
+                took(System.nanoTime() - last);
             }
             if (holders.incrementAndGet() > leases) {
                 overlaps.incrementAndGet();
@@ -163,6 +162,13 @@ final class LoadCommands {
             }
             holders.decrementAndGet();
             released.set(System.nanoTime());
+        }
+
+        /** Records how long a hand-over or an addition took. */
+        private void took(long nanoseconds) {
+            synchronized (handOvers) {
+                handOvers[handedOver++ % handOvers.length] = nanoseconds;
+            }
         }
 
         synchronized Words mark() throws Exception {
@@ -202,6 +208,9 @@ final class LoadCommands {
             int step = Math.max(1, sorted.length / 1000);
             for (int i = 0; i < sorted.length; i += step) {
                 result.add(sorted[i]);
+            }
+            if (sorted.length > 0) {
+                result.add(sorted[sorted.length - 1]);
             }
             return result;
         }

@@ -41,12 +41,12 @@ type client interface {
 	close() error
 }
 
-var clients = map[string]func() client{
-	"curator-go":   func() client { return &ours{} },
-	"unawaited":    func() client { return &ours{unawaited: true} },
-	"go-zookeeper": func() client { return &library{} },
-	"floor":        func() client { return &bare{} },
-	"piped":        func() client { return &bare{piped: true} },
+var clients = map[string]func(l *load) client{
+	"curator-go":   func(l *load) client { return &ours{added: l.took} },
+	"unawaited":    func(l *load) client { return &ours{added: l.took, unawaited: true} },
+	"go-zookeeper": func(*load) client { return &library{} },
+	"floor":        func(*load) client { return &bare{} },
+	"piped":        func(*load) client { return &bare{piped: true} },
 }
 
 func main() {
@@ -125,7 +125,7 @@ func start(text string) (*load, error) {
 	if open == nil {
 		return nil, fmt.Errorf("there is no peer %q", *peer)
 	}
-	l.client = open()
+	l.client = open(l)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	turns, err := l.client.turns(ctx, l.job)
@@ -157,10 +157,7 @@ func (l *load) contend(ctx context.Context, take turn, cycles *atomic.Int64) {
 
 func (l *load) held() {
 	if last := l.released.Load(); last != 0 {
-		took := time.Since(l.begin) - time.Duration(last)
-		l.mu.Lock()
-		l.handOvers = append(l.handOvers, took)
-		l.mu.Unlock()
+		l.took(time.Since(l.begin) - time.Duration(last))
 	}
 	if l.holders.Add(1) > int64(l.job.Leases) {
 		l.overlaps.Add(1)
@@ -170,6 +167,13 @@ func (l *load) held() {
 	}
 	l.holders.Add(-1)
 	l.released.Store(int64(time.Since(l.begin)))
+}
+
+// took records how long a hand-over or an addition took.
+func (l *load) took(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handOvers = append(l.handOvers, d)
 }
 
 // sleep sleeps precisely. Go's own timers add up to a millisecond in an idle process.
@@ -200,6 +204,9 @@ func (l *load) mark() (*bench.Sample, error) {
 	slices.Sort(l.handOvers)
 	for i := 0; i < len(l.handOvers); i += max(1, len(l.handOvers)/1000) {
 		s.HandOvers = append(s.HandOvers, l.handOvers[i])
+	}
+	if n := len(l.handOvers); n > 0 {
+		s.HandOvers = append(s.HandOvers, l.handOvers[n-1])
 	}
 	l.handOvers = l.handOvers[:0]
 	return s, l.err

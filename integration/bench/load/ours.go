@@ -18,6 +18,7 @@ const sessionTimeout = 30 * time.Second
 // ours is this library; with unawaited it does not wait for the end of a release.
 type ours struct {
 	unawaited bool
+	added     func(time.Duration) // records how long an addition took
 	sessions  []*framework.Client
 }
 
@@ -47,7 +48,9 @@ func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err erro
 		case "counter":
 			number := counter.NewLong(session, job.Path)
 			turns = append(turns, func(ctx context.Context, _ func()) error {
+				began := time.Now()
 				_, err := number.Add(ctx, 1)
+				o.added(time.Since(began))
 				time.Sleep(job.Hold)
 				return err
 			})
