@@ -95,20 +95,15 @@ func (n *Number[T]) writeRound(ctx context.Context) {
 	}
 	n.takeBatch()
 	var again bool
-	began := time.Now()
 	if err == nil {
 		again, err = n.writeBatch(ctx)
 	}
 	if closed := n.node.client.Err(); err != nil && closed != nil && ctx.Err() != nil {
 		err, again = closedError(closed, err), false
 	}
-	switch {
-	case again:
-		n.turns.recordLoss()
+	if again {
 		n.returnBatch()
 		return
-	case err == nil:
-		n.turns.recordWin(time.Since(began), n.lastKnown.stat.NumChildren > 1)
 	}
 	n.finishBatch(err)
 	// The callers that have just got their results may add again: let them, before the next round begins.
@@ -142,6 +137,7 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 		again = errors.Is(err, errChanged) || errors.Is(err, framework.ErrNoNode)
 		if again {
 			err = nil
+			n.turns.recordLoss(now.stat)
 		}
 		return again, mark.NotExecuted(err)
 	}
@@ -150,14 +146,19 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 		return false, err
 	}
 	n.lastKnown, n.maybeSent = knownNumber[T]{}, true
+	began := time.Now()
 	stat, err := n.node.writeIfVersion(ctx, now.stat, data)
+	if err == nil {
+		n.turns.recordWin(time.Since(began), stat)
+	}
 	if err == nil && n.node.mark.isPresent() && stat.Mzxid != 0 {
 		n.lastKnown = knownNumber[T]{sum, stat, n.node.mark}
 	}
 	again = !errors.Is(err, framework.ErrOutcomeUnknown) &&
 		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode))
-	if again && now.mark != nil {
-		n.turns.overtaken = true
+	if again {
+		n.turns.overtaken = n.turns.overtaken || now.mark != nil
+		n.turns.recordLoss(now.stat)
 	}
 	return again, err
 }

@@ -30,8 +30,9 @@
 // The deltas that goroutines add through one [Number] at the same time go into one write, so keep one and share it. A
 // process reads once, and then writes without reading. When others write as well, it reads before each write that
 // does not follow its last one immediately: two requests, where a refused and repeated write would take three.
-// Processes that overtake each other pause for random times, in units of the duration of a write, and each writes
-// several times in a row; see [WithLock] for turns in order. A process that does not write delays no other.
+// Processes that write at the same time take turns of several writes each. After a turn a process pauses for about a
+// round of the others' turns, as long as it sees that they write; see [WithLock] for turns in order. A process that does
+// not write delays no other.
 //
 // # Watching
 //

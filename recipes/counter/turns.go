@@ -9,26 +9,82 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// mostWinsInRow is the number of writes that a process makes one after the other before it pauses for others. A write
-// right after one's own needs no read, so longer turns cost all processes fewer requests.
-const mostWinsInRow = 32
+// Processes that write at the same time take turns. Without a lock they agree by the Stat of their reads and writes: the
+// number of children is about the number of processes, since each has a mark, and a turn ends with the write whose version
+// is a multiple of the turn's length. After a turn a process pauses for about a round of the others' turns; a process that
+// was overtaken tries again at the end of the turn that it has seen. Only the requests and the waits depend on it: a write
+// is refused if another came first.
 
-// lossesBeforeLock is the number of races lost in a row after which the lock is taken, if there is one.
-const lossesBeforeLock = 2
+const (
+	// roundLength is the number of writes in a round of turns, if there are few processes.
+	roundLength = 128
+	// leastTurn is the length of the shortest turn. A write right after one's own needs no read, so longer turns cost all
+	// processes fewer requests, and make all wait longer.
+	leastTurn = 8
+	// turnAlone is the length of a process's turns if no other has written for a round; pauseAlone is its pause, in which
+	// another can read and write.
+	turnAlone, pauseAlone = 32, 4
+	// turnWithLock is the number of writes before a process releases the lock for the next in line.
+	turnWithLock = 16
+	// lossesBeforeLock is the number of races lost in a row after which the lock is taken, if there is one.
+	lossesBeforeLock = 2
+)
+
+// turnLength returns the length of a turn, in writes, beside so many other processes.
+func turnLength(others int) int { return max(roundLength/(others+1), leastTurn) }
+
+// writesToTurnEnd returns how many more writes the turn has whose next write is the one after the version.
+func writesToTurnEnd(version int32, length int) int {
+	return length - int(uint32(version)%uint32(length))
+}
+
+// pauseAfterLoss returns for how many writes a process pauses after so many races lost in a row, the last with a write of
+// the version after this one, and for how many at the most by chance: until the present turn ends. The first times a little
+// later, because others may wait for the same end, and earlier ones come first; later at any time, in case that what it
+// expects is wrong each time.
+func pauseAfterLoss(losses int, version int32, length, others int) (pause, random int) {
+	left := max(writesToTurnEnd(version, length)-2, 0) // the refused write took the time of one, and the next begins with a read
+	if losses > 2 {
+		return 0, left
+	}
+	return left, others * length >> (1 + 2*losses)
+}
+
+// pauseAfterTurn returns for how many writes a process pauses after its turn, given how many the others have made since its
+// last turn, and how many the time since then has room for. The number of others is only a bound: some marks are those of
+// processes that rest, and other children are none. So the pause grows only while the others leave little room. A turn takes
+// the time of one more write, for the read that it begins with.
+func pauseAfterTurn(written, room, length, others int) int {
+	if others == 0 {
+		return length / 4 // clients without marks, such as Curator's, try all the time
+	}
+	most := others * length
+	pause := min(max(written, 0), most)
+	if 5*pause > 3*room {
+		pause = min(pause+length, most)
+	}
+	pause = max(pause, length)
+	return pause + pause/length
+}
 
 // turns decides when a Number's writer tries to write. Only the writer uses it.
 type turns struct {
 	client *framework.Client
 	line   *line.Line // the lock's; nil without one
 
-	writeTime   time.Duration // about the duration of a write that wins
-	lossesInRow int           // a win halves them, since contention does not end with it; with a lock it resets them
-	winsInRow   int
-	othersWrite bool        // others write as well
-	notBefore   time.Time   // the earliest time of the next write
-	lastWin     time.Time   // the end of the last write that won
-	overtaken   bool        // at the last read, others had written since our last write
-	lockShare   *line.Share // the lock, while it is held
+	writeTime    time.Duration // about the duration of a write that wins
+	lossesInRow  int
+	othersWrite  bool        // others were seen to write since the last turn
+	notBefore    time.Time   // the earliest time of the next write
+	lastWin      time.Time   // the end of the last write that won
+	overtaken    bool        // at the last read, others had written since our last write
+	lockShare    *line.Share // the lock, while it is held
+	winsWithLock int         // since it was acquired
+
+	pause       int       // the length of the next pause, in writes
+	turnsAlone  int       // turns in a row between which no other process has written
+	lastTurn    time.Time // the end of the last turn; zero after the next has begun
+	lastVersion int32     // the version then
 }
 
 // awaitTurn waits until the writer may try: after a pause, or with the lock.
@@ -38,7 +94,7 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.holdsLock() && (!t.lockShare.Valid() || t.winsInRow >= mostWinsInRow) {
+	if t.holdsLock() && (!t.lockShare.Valid() || t.winsWithLock >= turnWithLock) {
 		t.releaseLock(ctx)
 		t.lossesInRow = lossesBeforeLock // to the end of the line
 	}
@@ -47,48 +103,69 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 	}
 	held, err := t.line.AcquireShare(ctx, t.line.Acquire)
 	if err == nil {
-		t.lockShare, t.winsInRow = held, 0
+		t.lockShare, t.winsWithLock = held, 0
 	}
 	return err
 }
 
-// recordLoss records that another client was faster. The first time the writer tries again immediately; the more often
-// in a row, the longer it waits, in units of a write's duration.
-func (t *turns) recordLoss() {
-	t.winsInRow, t.othersWrite = 0, true
+// recordLoss records that another client was faster than a write that began with the Stat.
+func (t *turns) recordLoss(from framework.Stat) {
+	t.turnsAlone, t.othersWrite = 0, true
 	t.lossesInRow++
-	if t.lossesInRow > 1 && !t.holdsLock() {
-		t.delayNext(min(2<<min(t.lossesInRow, 5), 2*mostWinsInRow))
+	others := int(from.NumChildren) - 1
+	if others < 1 || t.holdsLock() {
+		return
 	}
+	pause, random := pauseAfterLoss(t.lossesInRow, from.Version, turnLength(others), others)
+	t.delayNext(t.unit()*time.Duration(pause) + chance.N(t.unit()*time.Duration(random)))
 }
 
-// recordWin records that a write was executed, how long it took, and whether others have marks.
-func (t *turns) recordWin(took time.Duration, others bool) {
+// recordWin records that a write was executed, how long it took, and the Stat that it has produced.
+func (t *turns) recordWin(took time.Duration, made framework.Stat) {
 	t.lastWin = time.Now()
 	if t.writeTime > 0 {
 		took = min(took, t.writeTime*5/4) // a single slow write does not make the pauses long
 	}
 	t.writeTime = took
-	if t.lossesInRow /= 2; t.line != nil {
-		t.lossesInRow = 0 // losses of an earlier Add do not cause the lock to be taken
+	t.lossesInRow = 0
+	t.winsWithLock++
+	others := max(int(made.NumChildren)-1, 0)
+	length := turnLength(max(others, 1))
+	if !t.lastTurn.IsZero() {
+		t.beginTurn(int(made.Version-t.lastVersion)-1, length, others)
 	}
-	if t.winsInRow++; t.winsInRow >= mostWinsInRow && (others || t.othersWrite) && !t.holdsLock() {
-		t.winsInRow, t.othersWrite = 0, false
-		t.delayNext(mostWinsInRow / 2)
+	if t.turnsAlone > min(others, roundLength) {
+		length, t.pause = turnAlone, pauseAlone
 	}
+	contended := others > 0 || t.othersWrite
+	if contended && !t.holdsLock() && writesToTurnEnd(made.Version, length) == length {
+		t.lastTurn, t.lastVersion = t.lastWin, made.Version
+		t.othersWrite = false
+		t.delayNext(t.unit() * time.Duration(max(t.pause, pauseAlone)))
+	}
+}
+
+// beginTurn decides on the pause after the turn that has begun, given how often others have written since the last.
+func (t *turns) beginTurn(written, length, others int) {
+	if t.turnsAlone++; written != 0 {
+		t.turnsAlone, t.othersWrite = 0, true
+	}
+	room := min(t.lastWin.Sub(t.lastTurn)/t.unit(), 1<<20)
+	t.pause = pauseAfterTurn(written, int(room), length, others)
+	t.lastTurn = time.Time{}
 }
 
 // mayWriteUnread reports whether the last write is probably still the latest, so that the next needs no read: no other
 // writers were seen, or they have hardly had the time to read and write.
 func (t *turns) mayWriteUnread() bool {
-	return !t.overtaken || t.winsInRow > 0 && time.Since(t.lastWin) < t.writeTime
+	return !t.overtaken || time.Since(t.lastWin) < t.writeTime
 }
 
-// delayNext delays the next try by a random time, at most the duration of so many writes.
-func (t *turns) delayNext(writes int) {
-	unit := max(t.writeTime, 100*time.Microsecond)
-	t.notBefore = time.Now().Add(min(chance.N(unit*time.Duration(writes)), time.Second))
-}
+// unit is the time that counts as a write in pauses.
+func (t *turns) unit() time.Duration { return max(t.writeTime, 100*time.Microsecond) }
+
+// delayNext delays the next try, by a second at most.
+func (t *turns) delayNext(pause time.Duration) { t.notBefore = time.Now().Add(min(pause, time.Second)) }
 
 func (t *turns) holdsLock() bool { return t.lockShare != nil }
 
@@ -99,5 +176,5 @@ func (t *turns) releaseLock(ctx context.Context) {
 		t.client.Logger().Warn("cannot release the lock of a counter; its node stays until the session ends",
 			"path", t.line.Dir, "err", err)
 	}
-	t.lockShare, t.winsInRow = nil, 0
+	t.lockShare = nil
 }
