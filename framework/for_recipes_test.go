@@ -58,9 +58,13 @@ func TestWhoReadsItsOwnNodes(t *testing.T) {
 			false: {{{PermAll, "digest", "alice:x"}}, {{PermAll &^ PermRead, "world", "anyone"}}},
 		} {
 			for _, acl := range acls {
-				assert.Equal(t, want, dial(t, srv, WithDefaultACL(acl...)).ReadsItsOwn("/a"), "%v", acl)
+				c := dial(t, srv, WithDefaultACL(acl...))
+				assert.Equal(t, want, c.ReadsItsOwn("/a"), "%v", acl)
+				assert.False(t, c.AllMayRead("/a"), "%v", acl)
 			}
 		}
+		assert.True(t, c.AllMayRead("/a"))
+		assert.False(t, c.AllMayRead("not a path"))
 	})
 }
 

@@ -151,10 +151,17 @@ func (c *Client) aclForNode(acl []ACL, full string) []jute.ACL {
 
 // ReadsItsOwn reports whether this client may read a node that it creates at path without WithACL. It judges by the ACL
 // alone, without a request: READ permission for every client, or for the creator. For authors of recipes.
-func (c *Client) ReadsItsOwn(path string) bool {
+func (c *Client) ReadsItsOwn(path string) bool { return c.mayRead(path, "world", "auth") }
+
+// AllMayRead reports whether every client may read a node that this one creates at path without WithACL. It judges by
+// the ACL alone, without a request. For authors of recipes.
+func (c *Client) AllMayRead(path string) bool { return c.mayRead(path, "world") }
+
+// mayRead reports whether the ACL of a new node at path has READ permission with one of the schemes.
+func (c *Client) mayRead(path string, schemes ...string) bool {
 	full, err := c.fullPath(path)
 	return err == nil && !c.isZeroValue() && slices.ContainsFunc(c.aclForNode(nil, full), func(a jute.ACL) bool {
-		return a.Perms&jute.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth")
+		return a.Perms&jute.PermRead != 0 && slices.Contains(schemes, a.Scheme)
 	})
 }
 

@@ -95,6 +95,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 		cancel()
 		_ = c.WaitError(ctx, nil)
 	},
+	"AllMayRead":  func(_ context.Context, c *Client) { c.AllMayRead("/") },
 	"FullPath":    func(_ context.Context, c *Client) { _, _ = c.FullPath("/") },
 	"MaxFrame":    func(_ context.Context, c *Client) { c.MaxFrame() },
 	"Place":       func(_ context.Context, c *Client) { c.Place("/") },
