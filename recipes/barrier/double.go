@@ -114,13 +114,15 @@ func (d *Double) readyPath() string { return d.childPath(readyName) }
 func (d *Double) childPath(name string) string { return zkpath.Join(d.path, name) }
 
 // listChildren lists the children of the barrier with client, however long the connection is lost. If the barrier's
-// node is missing, the list is empty.
-func (d *Double) listChildren(ctx context.Context, client *framework.Client) (names []string, err error) {
+// node is missing, the list is empty. dir is that node's Stat.
+func (d *Double) listChildren(
+	ctx context.Context, client *framework.Client,
+) (names []string, dir framework.Stat, err error) {
 	err = line.RetryThrough(ctx, client, line.Outages, func(ctx context.Context) error {
-		names, err = client.GetChildren().ForPath(ctx, d.path)
+		names, err = client.GetChildren().StoringStatIn(&dir).ForPath(ctx, d.path)
 		return line.IgnoreError(err, framework.ErrNoNode)
 	})
-	return names, err
+	return names, dir, err
 }
 
 // splitReady removes "ready" from the children, in place, and sorts the others, which are the members: as in Curator, all

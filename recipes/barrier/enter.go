@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -36,18 +37,29 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	var own, opening *framework.Watch // both nil if the member does not have to wait, or if they could not be armed
+	var ownWatchAfter time.Duration
+	if m.hasToWait(names) {
+		own, opening = m.armWatches(ctx, czxid)
+		defer func() { opening.Stop() }()
+	}
+	if own != nil {
+		ownWatchAfter = -1 // immediately: it joins own
+	}
 	// From here on the node is watched: if it is deleted, waiting is pointless.
 	m.hold, err = session.Hold(ctx, framework.HoldOptions{
 		Path: m.Path(), Recipe: "double-barrier", Czxid: czxid, Loss: framework.SessionOnly, Values: ctx,
-		Shared: true,
+		Shared: true, OwnWatchAfter: ownWatchAfter,
 	})
+	own.Stop()
 	if err != nil {
 		return nil, err
 	}
 	for {
 		open, err := m.openIfEnough(ctx, names)
 		if err == nil && !open {
-			if open, err = m.awaitOpening(ctx); open {
+			open, err = m.awaitOpening(ctx, opening)
+			if opening = nil; open {
 				m.listMembers()
 			}
 		}
@@ -61,7 +73,7 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 			entered = true
 			return m, nil
 		}
-		if names, err = d.listChildren(ctx, m.view); err != nil {
+		if names, _, err = d.listChildren(ctx, m.view); err != nil {
 			return nil, err
 		}
 	}
@@ -88,7 +100,7 @@ func (m *Member) createAndList(ctx context.Context) (names []string, czxid int64
 	// The list may lack the node, or be lost: if the parent had to be created first, the list was made before
 	// the node.
 	if err == nil && !slices.Contains(names, m.name) {
-		names, err = m.d.listChildren(ctx, m.view)
+		names, _, err = m.d.listChildren(ctx, m.view)
 	}
 	return names, czxid, err
 }
@@ -115,22 +127,45 @@ func (m *Member) openIfEnough(ctx context.Context, names []string) (open bool, e
 	return err == nil, err
 }
 
-// awaitOpening waits until the barrier is opened. The event that "ready" was created is enough, even if "ready" has been
+// hasToWait reports whether the barrier is not open, and needs more members than those in names, which has to contain our
+// own node.
+func (m *Member) hasToWait(names []string) bool {
+	open, members := splitReady(slices.Clone(names))
+	return !open && len(members) < m.d.qty && slices.Contains(members, m.name)
+}
+
+// armWatches arms the watches on our own node, which is for the hold, and on the creation of "ready", with one request.
+// Nothing is read: the list has just shown our node without "ready", and a watch whose node is different by now fires
+// immediately. If that fails, both are nil: then awaitOpening and the hold read the nodes.
+func (m *Member) armWatches(ctx context.Context, czxid int64) (own, opening *framework.Watch) {
+	if czxid == 0 || !m.view.ReadsItsOwn(m.Path()) {
+		return nil, nil
+	}
+	watches, err := line.AwaitResult(m.session.Arm(ctx, czxid, []string{m.Path()}, []string{m.d.readyPath()}))
+	if err != nil {
+		return nil, nil
+	}
+	return watches[0], watches[1]
+}
+
+// awaitOpening waits until the barrier is opened. watch is armed on the creation of "ready"; if it is nil, awaitOpening
+// arms one. The event that "ready" was created is enough, even if "ready" has been
 // deleted since: our node existed before the watch was armed, so the others have counted this member. If open is false
 // and err is nil, the caller lists again.
-func (m *Member) awaitOpening(ctx context.Context) (open bool, err error) {
-	var found *framework.Stat
-	var watch *framework.Watch
-	err = line.RetryThrough(ctx, m.view, line.Outages, func(ctx context.Context) (err error) {
-		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.readyPath())
-		return err
-	})
-	if nodeExists(found, err) {
-		watch.Stop()
-		return true, nil
-	}
-	if err != nil {
-		return false, err
+func (m *Member) awaitOpening(ctx context.Context, watch *framework.Watch) (open bool, err error) {
+	if watch == nil {
+		var found *framework.Stat
+		err = line.RetryThrough(ctx, m.view, line.Outages, func(ctx context.Context) (err error) {
+			found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.readyPath())
+			return err
+		})
+		if nodeExists(found, err) {
+			watch.Stop()
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	defer watch.Stop()
 	// A newer server sends no event if this client has no READ permission on "ready".

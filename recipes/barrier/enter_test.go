@@ -85,7 +85,7 @@ func TestEnterOpenBarrier(t *testing.T) {
 // "ready" is no member but the answer: it is enough however few are left, and wherever between two requests
 // it appears. Curator counts it, and a member that finds it and too few others waits.
 func TestEnterReadyIsEnough(t *testing.T) {
-	for _, op := range []string{"create2", "getChildren2", "exists"} {
+	for _, op := range []string{"create2", "getChildren2", "setWatches"} {
 		t.Run("before "+op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
@@ -97,7 +97,9 @@ func TestEnterReadyIsEnough(t *testing.T) {
 				require.NoError(t, s.Create(path+"/ready", nil))
 				held.Release()
 				m := w.OK()
-				require.Empty(t, s.Watches())
+				for _, watch := range s.Watches() {
+					require.Equal(t, m.Path(), watch.Path)
+				}
 				require.NoError(t, m.Leave(background))
 				clean(t, s)
 			})
@@ -109,7 +111,7 @@ func TestEnterReadyIsEnough(t *testing.T) {
 func TestEnterCountsMembersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		held := s.Inject(zktest.Fault{Op: "exists", PathPrefix: path, Action: zktest.Hold})
+		held := s.Inject(zktest.Fault{Op: "setWatches", PathPrefix: path, Action: zktest.Hold})
 		w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
 		<-held.Struck() // it has counted itself, and is about to watch
 		require.NoError(t, s.Create(path+"/ready", nil))
@@ -193,10 +195,8 @@ func TestEnterTraffic(t *testing.T) {
 		synctest.Wait()
 		s.ResetCounts()
 		first := entering(t, background, barrier.NewDouble(a, path, 3)).Waits()
-		counts(t, s, "enter, waiting", map[string]int{"create2": 1, "getChildren2": 1, "exists": 1})
-		time.Sleep(7 * time.Second)
-		counts(t, s, "the watch on the own node of who waits longer", map[string]int{"exists": 1})
-		time.Sleep(6 * time.Second)
+		counts(t, s, "enter, waiting", map[string]int{"create2": 1, "getChildren2": 1, "setWatches": 1})
+		time.Sleep(13 * time.Second)
 		counts(t, s, "a look about once in a session timeout", map[string]int{"exists": 1})
 		second := entering(t, background, barrier.NewDouble(b, path, 3)).Waits()
 		s.ResetCounts()
@@ -240,7 +240,7 @@ func TestEnterCancelled(t *testing.T) {
 
 // Wherever it was when its context ended, nothing is left once the server can be reached.
 func TestEnterCancelledInBetween(t *testing.T) {
-	for _, op := range []string{"create2", "createContainer", "getChildren2", "exists"} {
+	for _, op := range []string{"create2", "createContainer", "getChildren2", "setWatches", "exists"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -250,6 +250,9 @@ func TestEnterCancelledInBetween(t *testing.T) {
 						require.NoError(t, s.Create(path, nil))
 					}
 					c := newClient(t, s)
+					if op == "exists" {
+						refuseSetWatches(s)
+					}
 					held := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
 					ctx, cancel := context.WithTimeout(background, time.Second)
 					defer cancel()
@@ -330,13 +333,16 @@ func (c *openingContext) Err() error {
 
 // The reply to the create is lost: the repeat finds the node by its own name.
 func TestEnterLostReplies(t *testing.T) {
-	for _, op := range []string{"create2", "getChildren2", "exists"} {
+	for _, op := range []string{"create2", "getChildren2", "setWatches", "exists"} {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				require.NoError(t, s.Create("/barriers", nil))
 				require.NoError(t, s.Create(path, nil))
 				c := newClient(t, s)
+				if op == "exists" {
+					refuseSetWatches(s)
+				}
 				lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: zktest.LoseReply})
 				w := entering(t, background, barrier.NewDouble(c, path, 2))
 				time.Sleep(30 * time.Second)

@@ -85,6 +85,11 @@ func java(t *testing.T, s *zktest.Server, c *framework.Client, name string) {
 	require.NoError(t, err)
 }
 
+// refuseSetWatches makes the server refuse setWatches: members then arm each watch by a read.
+func refuseSetWatches(s *zktest.Server) {
+	s.Inject(zktest.Fault{Op: "setWatches", PathPrefix: path, Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+}
+
 // clean asserts that nothing is left on the server: no member, no "ready", no watch.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()

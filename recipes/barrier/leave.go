@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
@@ -67,8 +70,8 @@ func (m *Member) Leave(ctx context.Context) error {
 // Its requests are not bound to the session: if the session ends first, the node is gone with it, and leaveInOrder
 // continues to wait for the others in the next session.
 func (m *Member) leaveInOrder(ctx context.Context) error {
-	var dir framework.Stat
-	names, err := m.d.client.GetChildren().StoringStatIn(&dir).ForPath(ctx, m.d.path)
+	var first framework.Stat // of the directory
+	names, err := m.d.client.GetChildren().StoringStatIn(&first).ForPath(ctx, m.d.path)
 	if line.IgnoreError(err, framework.ErrNoNode) != nil {
 		return err
 	}
@@ -85,8 +88,9 @@ func (m *Member) leaveInOrder(ctx context.Context) error {
 		rest = nil
 	}
 	inside := true // our node exists
+	dir := first
 	for len(rest) > 0 {
-		target := rest[0]
+		target, mark := rest[0], ""
 		var removed *framework.Pending[struct{}]
 		switch {
 		case inside && m.name < target:
@@ -94,60 +98,146 @@ func (m *Member) leaveInOrder(ctx context.Context) error {
 		case inside:
 			removed = m.d.client.Delete().Quietly().Guaranteed().InBackground().ForPath(ctx, m.Path())
 			inside = false
+			if zkpath.IsOurGUID(target) && m.d.client.AllMayRead(m.Path()) { // then this client may also read target's
+				mark = m.d.closingMark(target, first)
+			}
 		}
-		gone, err := m.awaitMemberGone(ctx, target, dir.Pzxid, removed)
-		if err != nil {
+		gone, closed, err := m.awaitMemberGone(ctx, target, first.Pzxid, mark, removed)
+		if err != nil || closed {
 			return err
 		}
 		if gone {
-			if rest = withoutName(rest, target); len(rest) == 0 {
+			rest = withoutName(rest, target)
+		}
+		if len(rest) == 0 && !inside {
+			break
+		}
+		if names, dir, err = m.d.listChildren(ctx, m.d.client); err != nil {
+			if len(rest) == 0 { // it was only to leave a mark
+				members = nil
 				break
 			}
-		}
-		if names, err = m.d.listChildren(ctx, m.d.client); err != nil {
 			return err
 		}
 		open, members = splitReady(names)
 		rest = slices.DeleteFunc(rest, func(name string) bool { return !slices.Contains(members, name) })
 		inside = inside && slices.Contains(members, m.name)
 	}
-	return m.deleteNodeAndReady(ctx, inside, open)
+	mark := ""
+	if inside && len(members) == 1 {
+		mark = m.d.closingMark(m.name, dir)
+	}
+	return m.deleteNodeAndReady(ctx, inside, open, mark)
+}
+
+// closingMark returns the path of the mark that the member with the first name leaves when it closes the barrier, after a
+// list that has shown its own node alone. dir is the directory's Stat in that list. The mark is created and deleted in
+// the closing transaction, so it is never visible, but fires the watches of the members that wait for its creation.
+//
+// The event shows such a member that all members of its own first list are gone. Proof: the path has the number of
+// children that the directory has ever had, so between the two lists no child was created. Then the first member's list,
+// which has shown no other node, was made after this member's node was deleted, and that was after its own first list.
+// A session that ends, a deletion by hand and a member that gives up leave no mark.
+func (d *Double) closingMark(first string, dir framework.Stat) string {
+	// A Stat's cversion counts creates and deletes.
+	created := (int64(dir.Cversion) + int64(dir.NumChildren)) / 2
+	return d.childPath(first + "-closed-" + strconv.FormatInt(created, 10))
 }
 
 // awaitMemberGone waits until the node of the member target is gone. Before that it waits for removed, the pending delete
-// of our own node (nil if there is none), and repeats it if it has failed, since the others wait for it. If gone is false
-// and err is nil, the caller lists again.
+// of our own node (nil if there is none), and repeats it if it has failed, since the others wait for it. closed means that
+// target has left mark, so that nothing is left to do. If gone and closed are false and err is nil, the caller lists
+// again.
 func (m *Member) awaitMemberGone(
-	ctx context.Context, target string, since int64, removed *framework.Pending[struct{}],
-) (gone bool, err error) {
-	watch, gone, err := m.watchMember(ctx, target, since)
-	if removed != nil {
-		if _, failure := line.AwaitResult(removed); failure != nil && err == nil {
-			err = m.d.deleteNode(ctx, m.Path())
+	ctx context.Context, target string, since int64, mark string, removed *framework.Pending[struct{}],
+) (gone, closed bool, err error) {
+	if mark != "" {
+		gone, closed, err = m.awaitClosing(ctx, target, since, mark, removed)
+		if gone || closed || err != nil {
+			return gone, closed, err
 		}
+	}
+	watch, gone, err := m.watchMember(ctx, target, since)
+	if failure := m.awaitRemoved(ctx, removed); err == nil {
+		err = failure
 	}
 	switch {
 	case watch == nil:
-		return gone, err
+		return gone, false, err
 	case err != nil:
 		watch.Stop()
-		return false, err
+		return false, false, err
 	}
 	ev, err := line.AwaitDeletion(ctx, m.d.client, watch, m.d.childPath(target), since)
-	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.childPath(target), err
+	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.childPath(target), false, err
 }
 
-// deleteNodeAndReady deletes our node and "ready" in one transaction. So no member of the next round sees only one of
+// awaitRemoved waits for the pending delete of our own node, nil if there is none, and repeats it if it has failed.
+func (m *Member) awaitRemoved(ctx context.Context, removed *framework.Pending[struct{}]) error {
+	if removed == nil {
+		return nil
+	}
+	if _, failure := line.AwaitResult(removed); failure == nil {
+		return nil
+	}
+	return m.d.deleteNode(ctx, m.Path())
+}
+
+// awaitClosing is awaitMemberGone with watches, armed by one request without a read, on the node of target and on mark.
+// Both results are false if an event other than these two has come, or none for about a session timeout, since events
+// can get lost, or if the watches cannot be armed.
+func (m *Member) awaitClosing(
+	ctx context.Context, target string, since int64, mark string, removed *framework.Pending[struct{}],
+) (gone, closed bool, err error) {
+	armed := m.session.Arm(ctx, since, []string{m.d.childPath(target)}, []string{mark})
+	watches, failed := line.AwaitResult(armed)
+	if failed != nil {
+		return false, false, nil // the caller reads the node
+	}
+	node, closing := watches[0], watches[1]
+	defer func() {
+		if !closed { // otherwise the node's event follows: to stop its watch now might take a request
+			node.Stop()
+			closing.Stop()
+		}
+	}()
+	if err := m.awaitRemoved(ctx, removed); err != nil {
+		return false, false, err
+	}
+	check := time.NewTimer(line.SessionTimeoutInterval(m.d.client)())
+	defer check.Stop()
+	select {
+	case ev := <-closing.C:
+		closed = ev.Type == framework.EventNodeCreated
+	case ev := <-node.C:
+		gone = ev.Type == framework.EventNodeDeleted
+		select {
+		case ev = <-closing.C: // it comes before the node's
+			closed = ev.Type == framework.EventNodeCreated
+		default:
+		}
+	case <-check.C:
+	case <-ctx.Done():
+		err = m.d.client.WaitError(ctx, nil)
+	}
+	return gone, closed, err
+}
+
+// deleteNodeAndReady deletes our node and "ready" in one transaction, which leaves mark unless that is empty. So no member of the next round sees only one of
 // them, and no crash in between leaves the barrier open. If our node is gone already, "ready" may belong to the next
 // round: then close decides.
-func (m *Member) deleteNodeAndReady(ctx context.Context, inside, open bool) error {
+func (m *Member) deleteNodeAndReady(ctx context.Context, inside, open bool, mark string) error {
 	if inside && open {
-		op := m.d.client.TransactionOp().Delete()
-		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.readyPath())
+		create, remove := m.d.client.TransactionOp().Create(), m.d.client.TransactionOp().Delete()
+		var ops []framework.TransactionOp
+		if mark != "" { // its ACL is open, because servers send the event only to clients that may read it
+			ops = append(ops, create.WithACL(framework.OpenACL()...).ForPath(mark, []byte{}), remove.ForPath(mark))
+		}
+		ops = append(ops, remove.ForPath(m.Path()), remove.ForPath(m.d.readyPath()))
 		// Safe to repeat: the name of our node is unique, so if the transaction was executed, its repeat
 		// fails as a whole.
 		err := line.RetryThrough(ctx, m.d.client, line.Outages, func(ctx context.Context) error {
-			_, err := m.d.client.Transaction(ctx, own, ready)
+			_, err := m.d.client.Transaction(ctx, ops...)
 			return err
 		})
 		if err == nil {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
@@ -117,7 +119,7 @@ func TestRoundsUnderFaults(t *testing.T) {
 						return struct{}{}, nil
 					}))
 				}
-				ops := []string{"create2", "getChildren2", "exists", "getData", "delete", "multi", "removeWatches"}
+				ops := []string{"create2", "getChildren2", "exists", "getData", "setWatches", "delete", "multi", "removeWatches"}
 				actions := []zktest.Action{zktest.CutBefore, zktest.LoseReply}
 				for range 60 {
 					id := session(t, clients[random.IntN(n)])
@@ -293,7 +295,7 @@ func TestLeaveDeadContext(t *testing.T) {
 
 // Wherever it hangs, Leave returns with its context, and what it leaves is removed.
 func TestLeaveCancelledInBetween(t *testing.T) {
-	for _, op := range []string{"getChildren2", "getData", "delete", "multi"} {
+	for _, op := range []string{"getChildren2", "getData", "setWatches", "delete", "multi"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -303,6 +305,9 @@ func TestLeaveCancelledInBetween(t *testing.T) {
 					if op == "multi" {
 						m, other, id = members[0], members[1], session(t, clients[0])
 						leaving(t, background, other).Waits()
+					}
+					if op == "getData" {
+						refuseSetWatches(s)
 					}
 					held := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: path, Action: action})
 					ctx, cancel := context.WithTimeout(background, time.Second)
@@ -325,12 +330,15 @@ func TestLeaveCancelledInBetween(t *testing.T) {
 }
 
 func TestLeaveLostReplies(t *testing.T) {
-	for _, op := range []string{"getChildren2", "getData", "delete", "multi"} {
+	for _, op := range []string{"getChildren2", "getData", "setWatches", "delete", "multi"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.CutBefore, "reply": zktest.LoseReply} {
 			t.Run(op+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
 					members, _ := enterAll(t, s, 2)
+					if op == "getData" {
+						refuseSetWatches(s)
+					}
 					lost := s.Inject(zktest.Fault{Op: op, PathPrefix: path, Action: action})
 					first, second := leaving(t, background, members[0]), leaving(t, background, members[1])
 					time.Sleep(time.Minute)
@@ -464,8 +472,11 @@ func TestLeaveErrors(t *testing.T) {
 		_, err := leaving(t, background, members[1]).Returned()
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		for _, w := range s.Watches() {
-			require.Equal(t, session(t, clients[1]), w.Session)
-			require.Equal(t, members[1].Path(), w.Path, "the one on its own node")
+			own := members[0].Path()
+			if w.Session == session(t, clients[1]) {
+				own = members[1].Path()
+			}
+			require.Equal(t, own, w.Path)
 		}
 		stuck.Remove()
 		s.Expire(session(t, clients[1]))
@@ -518,4 +529,96 @@ func TestLeaveWaitsForANodeOfNoSession(t *testing.T) {
 		require.NoError(t, s.Delete(path+"/zzz"))
 		leaves.OK()
 	})
+}
+
+// Of 16 members of a round each sends six requests. Those that wait for the opening list once more in the first round, to
+// see whether there are Java members.
+func TestRoundTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 16
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/barriers", nil))
+		require.NoError(t, s.Create(path, nil))
+		doubles := make([]*barrier.Double, n)
+		for i := range doubles {
+			doubles[i] = barrier.NewDouble(newClient(t, s), path, n)
+		}
+		s.Delay(0, 200*time.Microsecond)
+		for _, most := range []int{6*n + n + 8, 6*n + 8, 6*n + 8} {
+			synctest.Wait()
+			s.ResetCounts()
+			var all sync.WaitGroup
+			for i, d := range doubles {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 37 * time.Microsecond)
+					m, err := d.Enter(background)
+					if !assert.NoError(t, err) {
+						return
+					}
+					time.Sleep(time.Second + time.Duration(i*7%n)*50*time.Microsecond)
+					assert.NoError(t, m.Leave(background))
+				})
+			}
+			all.Wait()
+			require.LessOrEqual(t, recipetest.Sum(s.Counts()), most, recipetest.Requests(s))
+		}
+		s.Heal()
+		clean(t, s)
+	})
+}
+
+// The first member has seen itself alone, and its closing transaction is in flight, when two others join the barrier that
+// is still open. One of these leaves, and is not woken by the mark of that transaction: it waits for the other.
+func TestMarkOfAnEarlierList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		first, c := memberAfter(t, s, "")
+		closing := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
+		out := leaving(t, background, first)
+		<-closing.Struck()
+		inside, _ := memberAfter(t, s, first.Path())
+		leaver, _ := memberAfter(t, s, first.Path())
+		waits := leaving(t, background, leaver).Waits()
+		closing.Release()
+		out.OK()
+		waits.Waits()
+		require.NoError(t, inside.Leave(background))
+		waits.OK()
+		clean(t, s)
+	})
+}
+
+// The first member leaves a mark only if it is alone: one that has joined since its first list is inside.
+func TestNoMarkBesideALateMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		members, _ := enterAll(t, s, 3)
+		first := leaving(t, background, members[0]).Waits()
+		late, _ := memberAfter(t, s, members[0].Path())
+		second := leaving(t, background, members[1]).Waits()
+		third := leaving(t, background, members[2])
+		first.OK()
+		second.Waits()
+		third.Waits()
+		require.NoError(t, late.Leave(background))
+		second.OK()
+		third.OK()
+		clean(t, s)
+	})
+}
+
+// memberAfter enters a barrier that is open, or needs one member, with a node whose path sorts after the path after.
+func memberAfter(t *testing.T, s *zktest.Server, after string) (*barrier.Member, *framework.Client) {
+	t.Helper()
+	for {
+		c := newClient(t, s)
+		m := enter(t, barrier.NewDouble(c, path, 1))
+		if m.Path() > after {
+			return m, c
+		}
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, m.Leave(dead), context.Canceled)
+		synctest.Wait()
+	}
 }
