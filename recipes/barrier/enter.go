@@ -149,9 +149,8 @@ func (m *Member) armWatches(ctx context.Context, czxid int64) (own, opening *fra
 }
 
 // awaitOpening waits until the barrier is opened. watch is armed on the creation of "ready"; if it is nil, awaitOpening
-// arms one. The event that "ready" was created is enough, even if "ready" has been
-// deleted since: our node existed before the watch was armed, so the others have counted this member. If open is false
-// and err is nil, the caller lists again.
+// arms one. The event that "ready" was created is enough, even if "ready" has been deleted since: our node existed before
+// the watch was armed, so the others have counted this member. If open is false and err is nil, the caller lists again.
 func (m *Member) awaitOpening(ctx context.Context, watch *framework.Watch) (open bool, err error) {
 	if watch == nil {
 		var found *framework.Stat
