@@ -52,7 +52,7 @@ func (s *Semaphore) moveFromLine(
 			line.QueueDelete(view, path)
 		}
 	}()
-	s.recordMove(place.Name, seen.dir)
+	s.recordMove(place.Name, node.Name)
 	lease, err = s.settleLeases(ctx, place.Session, []*line.Grant{node}, s.judgeByCount(node.Name, seen.dir), true)
 	return lease, true, err
 }
@@ -70,25 +70,24 @@ func (s *Semaphore) judgeByCount(name string, dir framework.Stat) leaseVerdict {
 	return granted
 }
 
-// lastMove is a move: the sequence number of the place in the line, and the version of "leases" after the move.
-type lastMove struct {
-	place   int64
-	version int32
-}
+// movedNumbers are the sequence numbers of a place in the line and of the lease taken from it.
+type movedNumbers struct{ place, lease int64 }
 
-// recordMove records a move from the place; dir is the Stat of "leases" in the transaction's reply, zero if that was lost.
-func (s *Semaphore) recordMove(place string, dir framework.Stat) {
-	if from, ok := s.line.Order.SequenceNumber(place); ok && dir.Czxid != 0 {
-		s.lastMove.Store(&lastMove{from, dir.Version})
+// recordMove records the numbers of a move.
+func (s *Semaphore) recordMove(place, lease string) {
+	from, ok := s.line.Order.SequenceNumber(place)
+	to, also := leaseNumber(lease)
+	if ok && also {
+		s.lastMove.Store(&movedNumbers{from, to})
 	}
 }
 
-// isLineServed reports whether all contenders that have joined the line since the last move, up to this place, have moved
-// from it: whether as many moves have changed the version of "leases" as there are places since then. Then the place was
-// the first when it was deleted, even if its lease has been released already. A contender of Curator for Java, or one that
-// wants several leases, does not move, and after one that has given up there are fewer moves too: then it is false.
+// isLineServed reports whether all contenders that have joined the line since the last move, up to this place, have had
+// their leases: whether as many leases have been created as places. Then the place was the first when it was deleted,
+// even if its lease has been released already. Only for a mutex, where one place never creates two leases. It may be wrong if one
+// caller has given up and another has not joined the line, because it was empty: a waiter then passes others once.
 func (s *Semaphore) isLineServed(place string, seen leaseSnapshot) bool {
 	last := s.lastMove.Load()
 	at, ok := s.line.Order.SequenceNumber(place)
-	return last != nil && ok && at >= last.place && int64(seen.dir.Version)-int64(last.version) == at-last.place
+	return last != nil && ok && s.max == 1 && seen.countCreated()-1-last.lease == at-last.place
 }

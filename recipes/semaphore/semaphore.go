@@ -70,7 +70,7 @@ type Semaphore struct {
 
 	crowded           atomic.Bool // the last caller to leave the line had waited: the next joins it without a try before
 	cannotMove        atomic.Bool // the server has refused to write to "leases"
-	lastMove          atomic.Pointer[lastMove]
+	lastMove          atomic.Pointer[movedNumbers]
 	warnedForeign     atomic.Bool
 	warnedSessionless atomic.Int64 // the czxid of the lease of the last such warning
 }

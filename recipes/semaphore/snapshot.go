@@ -62,6 +62,12 @@ func (s leaseSnapshot) hasLeaseOf(place string) bool {
 	return ok && slices.ContainsFunc(s.children, its)
 }
 
+// countCreated returns how many children "leases" has ever had, which is the next number. A Stat's cversion counts
+// creates and deletes, so that plus the children it is twice the creates.
+func (s leaseSnapshot) countCreated() int64 {
+	return (int64(s.dir.Cversion) + int64(s.dir.NumChildren)) / 2
+}
+
 // foreignChild returns a child that is not a lease, "" if there is none. Curator for Java counts such a child as a lease.
 func (s leaseSnapshot) foreignChild() string {
 	i := slices.IndexFunc(s.children, func(name string) bool { return !isLease(name) })

@@ -102,28 +102,7 @@ func TestJudgeNeverMakesTooMany(t *testing.T) {
 	}
 }
 
-// The places since the last move have moved if as many moves have changed the version of "leases".
-func TestIsLineServed(t *testing.T) {
-	for _, test := range []struct {
-		last    *lastMove
-		place   string
-		version int32
-		want    bool
-	}{
-		{nil, "lock-0000000007", 3, false},
-		{&lastMove{5, 10}, "lock-0000000007", 12, true},
-		{&lastMove{5, 10}, "lock-0000000007", 11, false}, // one has given up, or waits
-		{&lastMove{5, 10}, "lock-0000000007", 13, false}, // another client has written to the node
-		{&lastMove{5, 10}, "lock-0000000004", 9, false},  // the directory of the line is another
-		{&lastMove{5, 10}, "lock-0000000007", 0, false},  // or that of the leases
-		{&lastMove{5, 10}, "lock-", 10, false},
-	} {
-		s := New(nil, "/s", 4)
-		s.line.Order.Names = []string{lockName}
-		if test.last != nil {
-			s.recordMove(fmt.Sprintf("lock-%010d", test.last.place), framework.Stat{Czxid: 1, Version: test.last.version})
-		}
-		seen := leaseSnapshot{dir: framework.Stat{Version: test.version}}
-		require.Equal(t, test.want, s.isLineServed(test.place, seen), "%+v", test)
-	}
+// Three leases were created, and two of them deleted: the next has number 3.
+func TestCountCreated(t *testing.T) {
+	require.EqualValues(t, 3, leaseSnapshot{dir: framework.Stat{Cversion: 5, NumChildren: 1}}.countCreated())
 }
