@@ -59,7 +59,8 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 		open, err := m.openIfEnough(ctx, names)
 		if err == nil && !open {
 			open, err = m.awaitOpening(ctx, opening)
-			if opening = nil; open {
+			opening = nil // awaitOpening has stopped it
+			if open {
 				m.listMembers()
 			}
 		}

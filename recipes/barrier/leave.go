@@ -223,9 +223,9 @@ func (m *Member) awaitClosing(
 	return gone, closed, err
 }
 
-// deleteNodeAndReady deletes our node and "ready" in one transaction, which leaves mark unless that is empty. So no member of the next round sees only one of
-// them, and no crash in between leaves the barrier open. If our node is gone already, "ready" may belong to the next
-// round: then close decides.
+// deleteNodeAndReady deletes our node and "ready" in one transaction, which leaves mark unless that is empty. So no member
+// of the next round sees only one of them, and no crash in between leaves the barrier open. If our node is gone already,
+// "ready" may belong to the next round: then close decides.
 func (m *Member) deleteNodeAndReady(ctx context.Context, inside, open bool, mark string) error {
 	if inside && open {
 		create, remove := m.d.client.TransactionOp().Create(), m.d.client.TransactionOp().Delete()

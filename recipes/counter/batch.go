@@ -156,8 +156,10 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 	}
 	again = !errors.Is(err, framework.ErrOutcomeUnknown) &&
 		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode))
-	if again {
-		n.turns.overtaken = n.turns.overtaken || now.mark != nil
+	switch {
+	case again && now.mark != nil:
+		n.turns.recordOvertaken()
+	case again:
 		n.turns.recordLoss(now.stat)
 	}
 	return again, err

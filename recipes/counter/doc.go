@@ -31,8 +31,8 @@
 // process reads once, and then writes without reading. When others write as well, it reads before each write that
 // does not follow its last one immediately: two requests, where a refused and repeated write would take three.
 // Processes that write at the same time take turns of several writes each. After a turn a process pauses for about a
-// round of the others' turns, as long as it sees that they write; see [WithLock] for turns in order. A process that does
-// not write delays no other.
+// round of the others' turns, a second at most, while they leave it little room; see [WithLock] for turns in order. A
+// process that does not write hardly delays the others.
 //
 // # Watching
 //

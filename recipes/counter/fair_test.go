@@ -140,3 +140,33 @@ func addAsCurator(client *framework.Client) error {
 		}
 	}
 }
+
+// Two or three clients that add now and then leave the server idle most of the time, so that none waits for turns. Eight use
+// more than half of it.
+func TestAddersThatRestDoNotWait(t *testing.T) {
+	for clients, most := range map[int]time.Duration{2: 40 * time.Millisecond, 3: 50 * time.Millisecond, 8: 400 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			require.NoError(t, s.Create("/counters", nil))
+			require.NoError(t, s.Create(path, make([]byte, 8)))
+			s.Delay(0, 5*time.Millisecond)
+			var all sync.WaitGroup
+			longest := make([]time.Duration, clients)
+			for i := range clients {
+				number := counter.NewLong(newClient(t, s), path)
+				all.Go(func() {
+					for range 300 {
+						began := time.Now()
+						if _, err := number.Add(background, 1); err != nil {
+							t.Error(err)
+						}
+						longest[i] = max(longest[i], time.Since(began))
+						time.Sleep(time.Duration(100+13*i) * time.Millisecond)
+					}
+				})
+			}
+			all.Wait()
+			assert.LessOrEqual(t, slices.Max(longest), most, "%d clients", clients)
+		})
+	}
+}

@@ -11,7 +11,7 @@ type Option func(*turns) error
 // WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: under contention
 // every process gets its turn, in order, at the price of the lock's requests. The lock is a mutex of package mutex,
 // with a directory for itself. Correctness does not depend on it: a write without the lock is detected as before.
-// Default: no lock, pauses.
+// Default: no lock; processes take turns by pauses.
 //
 // Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {

@@ -52,11 +52,14 @@ func pauseAfterLoss(losses int, version int32, length, others int) (pause, rando
 
 // pauseAfterTurn returns for how many writes a process pauses after its turn, given how many the others have made since its
 // last turn, and how many the time since then has room for. The number of others is only a bound: some marks are those of
-// processes that rest, and other children are none. So the pause grows only while the others leave little room. A turn takes
-// the time of one more write, for the read that it begins with.
+// processes that rest, and other children are none. So the pause grows only while the others leave little room, and there is
+// hardly any while they leave most of it. A turn takes the time of one more write, for the read that it begins with.
 func pauseAfterTurn(written, room, length, others int) int {
-	if others == 0 {
+	switch {
+	case others == 0:
 		return length / 4 // clients without marks, such as Curator's, try all the time
+	case !isCrowded(written, room):
+		return pauseAlone
 	}
 	most := others * length
 	pause := min(max(written, 0), most)
@@ -66,6 +69,10 @@ func pauseAfterTurn(written, room, length, others int) int {
 	pause = max(pause, length)
 	return pause + pause/length
 }
+
+// isCrowded reports whether others have used a good part of the time since the last own write, given how many writes they have
+// made and how many that time has room for.
+func isCrowded(written, room int) bool { return 4*min(max(written, 0), 1<<20) >= room }
 
 // turns decides when a Number's writer tries to write. Only the writer uses it.
 type turns struct {
@@ -77,6 +84,7 @@ type turns struct {
 	othersWrite  bool        // others were seen to write since the last turn
 	notBefore    time.Time   // the earliest time of the next write
 	lastWin      time.Time   // the end of the last write that won
+	winVersion   int32       // its version
 	overtaken    bool        // at the last read, others had written since our last write
 	lockShare    *line.Share // the lock, while it is held
 	winsWithLock int         // since it was acquired
@@ -108,12 +116,25 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 	return err
 }
 
-// recordLoss records that another client was faster than a write that began with the Stat.
+// recordOvertaken records that another client has written since the last write, so that a write without a read was refused.
+// It is repeated immediately, since it did not compete.
+func (t *turns) recordOvertaken() {
+	t.turnsAlone, t.othersWrite, t.overtaken = 0, true, true
+	t.lossesInRow++
+}
+
+// recordLoss records that another client was faster than a write that began with a read, of this Stat.
 func (t *turns) recordLoss(from framework.Stat) {
 	t.turnsAlone, t.othersWrite = 0, true
 	t.lossesInRow++
 	others := int(from.NumChildren) - 1
-	if others < 1 || t.holdsLock() {
+	switch {
+	case t.holdsLock(), others == 0: // clients without marks, such as Curator's, try all the time
+		return
+	case !isCrowded(int(from.Version-t.winVersion)+1, t.roomSince(t.lastWin)):
+		return // both came at the same time by chance
+	case others < 0: // the server refuses marks, also those of others
+		t.delayNext(chance.N(t.unit() * time.Duration(1<<min(t.lossesInRow, 6))))
 		return
 	}
 	pause, random := pauseAfterLoss(t.lossesInRow, from.Version, turnLength(others), others)
@@ -122,7 +143,7 @@ func (t *turns) recordLoss(from framework.Stat) {
 
 // recordWin records that a write was executed, how long it took, and the Stat that it has produced.
 func (t *turns) recordWin(took time.Duration, made framework.Stat) {
-	t.lastWin = time.Now()
+	t.lastWin, t.winVersion = time.Now(), made.Version
 	if t.writeTime > 0 {
 		took = min(took, t.writeTime*5/4) // a single slow write does not make the pauses long
 	}
@@ -150,8 +171,7 @@ func (t *turns) beginTurn(written, length, others int) {
 	if t.turnsAlone++; written != 0 {
 		t.turnsAlone, t.othersWrite = 0, true
 	}
-	room := min(t.lastWin.Sub(t.lastTurn)/t.unit(), 1<<20)
-	t.pause = pauseAfterTurn(written, int(room), length, others)
+	t.pause = pauseAfterTurn(written, t.roomSince(t.lastTurn), length, others)
 	t.lastTurn = time.Time{}
 }
 
@@ -160,6 +180,9 @@ func (t *turns) beginTurn(written, length, others int) {
 func (t *turns) mayWriteUnread() bool {
 	return !t.overtaken || time.Since(t.lastWin) < t.writeTime
 }
+
+// roomSince returns how many writes the time since then has room for.
+func (t *turns) roomSince(then time.Time) int { return int(min(time.Since(then)/t.unit(), 1<<20)) }
 
 // unit is the time that counts as a write in pauses.
 func (t *turns) unit() time.Duration { return max(t.writeTime, 100*time.Microsecond) }
