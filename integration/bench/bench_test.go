@@ -68,7 +68,7 @@ var works = []work{
 		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 7, 3},
 	{"counter", numbers(1, 0), two, 1, 0},
 	{"counter, 8 sessions", numbers(8, 0), two, 4, 0},
-	{"counter, 32 sessions", numbers(32, 0), two, 8, 0},
+	{"counter, 32 sessions", numbers(32, 0), two, 24, 0},
 	{"counter, 8 sessions, each rests 20 ms", numbers(8, 20*time.Millisecond), two, 4, 0},
 	{"simple queue, 1 producer and 1 consumer", items("simple", 1, 1), two, 5, 2},
 	{"simple queue, 4 and 4", items("simple", 4, 1), two, 14, 4},
