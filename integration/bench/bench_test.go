@@ -123,7 +123,8 @@ func TestPeers(t *testing.T) {
 			peers[name] = startGo(t, program, name, node.Addr())
 		}
 		for i, w := range works {
-			if disk && (w.job.Hold > 0 || slices.Contains([]string{"simple", "queue", "barrier"}, w.job.Work)) {
+			if disk && (w.job.Hold > 0 || w.job.Sessions < w.job.Contenders ||
+				slices.Contains([]string{"simple", "queue", "barrier"}, w.job.Work)) {
 				continue
 			}
 			for round := range *rounds {

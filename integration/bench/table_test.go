@@ -150,7 +150,7 @@ func (t table) write(dir string) error {
 				if len(t[key{w.name, peer, disk}]) == 0 {
 					continue
 				}
-				if slices.Contains([]string{curator, ours, library, floor}, peer) && !(disk && peer == floor) { // the others are in the plot
+				if slices.Contains([]string{curator, ours, library}, peer) { // the others are in the plot
 					made.WriteString(t.row(w.name, peer, disk))
 				}
 				ratios := t.ratios(w.name, peer, disk)
