@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Owner is the data of the lock's node: the manager that holds the lock. The node's ctime is when it took the lock.
+// Owner is the data of the lock's node: the manager that holds the lock. The node's ctime is the time of the grant.
 type Owner struct {
 	Host string `json:"host"`
 	PID  int    `json:"pid"`

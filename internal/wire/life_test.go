@@ -788,7 +788,7 @@ func TestASessionWithoutTimeHasExpired(t *testing.T) {
 	})
 }
 
-// A new session whose grant is refused is closed, since nobody will use it; but never the client's own.
+// A new session whose grant is refused is closed, since no client will use it; but never the client's own.
 func TestAGrantThatIsRefused(t *testing.T) {
 	var sent [5][]int32
 	onScript(t, func(n int, p *peer) {

@@ -20,7 +20,7 @@ import (
 )
 
 // Clients that add without a rest share the number: none waits long, and together they use most of the time. Their
-// replies take from 0.5 to 0.7 ms. Curator's clients read and write, and repeat that until nobody was faster.
+// replies take from 0.5 to 0.7 ms. Curator's clients read and write, and repeat that until no other client was faster.
 func TestAddersTakeTurns(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
