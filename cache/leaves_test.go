@@ -139,7 +139,7 @@ func TestLeavesOfTwoCaches(t *testing.T) {
 	})
 }
 
-// The watches of a few leaves are set by their lists, and those of more by one request.
+// Lists set the watches of a few leaves; one request sets the watches of more.
 func TestAFewLeavesAreListed(t *testing.T) {
 	for leaves, lists := range map[int]int{1: 1, 3: 3, 4: 0} {
 		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {

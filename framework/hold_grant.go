@@ -27,7 +27,7 @@ type HoldOptions struct {
 	Values context.Context
 	// OwnWatchAfter is the age at which the hold begins to watch its node. Default 0 means 50 ms, so that short holds
 	// cost no request. A negative value means immediately; then no request is sent if this session has a watch on the
-	// node already. Use a negative value only if the node was read since that watch was set, or the watch was set by [Session.Arm].
+	// node already. Use a negative value only if the node was read since that watch was set, or [Session.Arm] has set it.
 	OwnWatchAfter time.Duration
 	// Shared means that other holds on the same lock may be valid at the same time, as with readers, so that the node's
 	// czxid cannot serve as a fencing token. Default false.

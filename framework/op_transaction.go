@@ -117,8 +117,8 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 
 // switchOrSetData returns the recovery step after the refusal of an operation with OrSetData: the transaction, which was
 // not executed, is sent again with the create instead of the change of the data, or the other way round. The nodes of later
-// such operations are read first, so that one more try is mostly enough. It returns nil for other refusals. requests are
-// those of the operations.
+// such operations are read first, so that one more try is mostly enough. It returns nil for other refusals. requests has
+// the requests of the operations.
 func (t transaction) switchOrSetData(err error, requests []jute.MultiOp) recoveryStep[txResults] {
 	var refused *TransactionError
 	if !errors.As(err, &refused) {
@@ -281,8 +281,8 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 
 // OrSetData makes the operation set the data if the node exists already; then [TransactionResult.Op] is "setData". The
 // transaction is sent with the change of the data, and again if the server refuses that because there is no node: if
-// several nodes may be missing, after one read of each in flight together. An existing node keeps its kind and its ACL. ErrBadArguments with a sequential mode, and in an
-// IdempotentTransaction.
+// several nodes may be missing, after one read of each in flight together. An existing node keeps its kind and its ACL.
+// ErrBadArguments with a sequential mode, and in an IdempotentTransaction.
 func (b TransactionCreate) OrSetData() TransactionCreate { b.orSetData = true; return b }
 
 // Compressed compresses the data with the client's compression provider.

@@ -134,8 +134,8 @@ func (m *Member) leaveInOrder(ctx context.Context) error {
 // list that has shown its own node alone. dir is the directory's Stat in that list. The mark is created and deleted in
 // the closing transaction, so it is never visible, but fires the watches of the members that wait for its creation.
 //
-// The event shows such a member that all members of its own first list are gone. Proof: the path has the number of
-// children that the directory has ever had, so between the two lists no child was created. Then the first member's list,
+// After the event all members of such a member's own first list are gone. Proof: the path has the number of
+// children that were ever created in the directory, so between the two lists no child was created. Then the first member's list,
 // which has shown no other node, was made after this member's node was deleted, and that was after its own first list.
 // A session that ends, a deletion by hand and a member that gives up leave no mark.
 func (d *Double) closingMark(first string, dir framework.Stat) string {

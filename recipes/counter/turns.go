@@ -33,15 +33,15 @@ const (
 // turnLength returns the length of a turn, in writes, beside so many other processes.
 func turnLength(others int) int { return max(roundLength/(others+1), leastTurn) }
 
-// writesToTurnEnd returns how many more writes the turn has whose next write is the one after the version.
+// writesToTurnEnd returns the number of writes from the version, which is excluded, to the end of its turn.
 func writesToTurnEnd(version int32, length int) int {
 	return length - int(uint32(version)%uint32(length))
 }
 
-// pauseAfterLoss returns for how many writes a process pauses after so many races lost in a row, the last with a write of
-// the version after this one, and for how many at the most by chance: until the present turn ends. The first times a little
-// later, because others may wait for the same end, and earlier ones come first; later at any time, in case that what it
-// expects is wrong each time.
+// pauseAfterLoss returns the pause after so many races lost in a row, in writes, and the most that chance adds to it. The
+// last race was for the version after this one. The pause lasts until the present turn ends. After the first losses chance
+// adds a little, because others may wait for the same end; later the whole pause is chance, in case that the expected end
+// is wrong each time.
 func pauseAfterLoss(losses int, version int32, length, others int) (pause, random int) {
 	left := max(writesToTurnEnd(version, length)-2, 0) // the refused write took the time of one, and the next begins with a read
 	if losses > 2 {
@@ -50,8 +50,8 @@ func pauseAfterLoss(losses int, version int32, length, others int) (pause, rando
 	return left, others * length >> (1 + 2*losses)
 }
 
-// pauseAfterTurn returns for how many writes a process pauses after its turn, given how many the others have made since its
-// last turn, and how many the time since then has room for. The number of others is only a bound: some marks are those of
+// pauseAfterTurn returns the pause after a turn, in writes, given the writes of the others since the last turn, and the
+// number of writes that the time since then has room for. The number of others is only a bound: some marks are those of
 // processes that rest, and other children are none. So the pause grows only while the others leave little room, and there is
 // hardly any while they leave most of it. A turn takes the time of one more write, for the read that it begins with.
 func pauseAfterTurn(written, room, length, others int) int {

@@ -58,9 +58,9 @@ func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
 }
 
 // Poll takes the first item off the queue; ErrEmpty if there is none. One list of the queue serves the calls of Poll and
-// Take in the next second, until another consumer is faster. An item is taken by one caller, also when replies are lost. If it cannot be known whether it was taken off, as the package's documentation says, the
-// error matches ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and
-// remove.
+// Take in the next second, until another consumer is faster. An item is taken by one caller, also when replies are
+// lost. If it cannot be known whether it was taken off, as the package's documentation says, the error matches
+// ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and remove.
 func (s *Simple) Poll(ctx context.Context) (item []byte, err error) {
 	if err = s.checkReady(ctx); err == nil {
 		item, err = s.takeFirst(ctx, s.listNames)
