@@ -76,6 +76,18 @@ func TestRearmedWatches(t *testing.T) {
 		assert.Len(t, r.dropUnused("/x"), 1, "the server has armed it")
 		r.empty()
 	})
+	t.Run("given up before the request is written", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		h, other := listen(Data, "/x"), data()
+		require.Empty(t, r.unwatch(h))
+		c := r.rearms(set, &h.Watch, other)
+		assert.Equal(t, []string{"/x"}, bodyOf(t, c).Data, "it is left out")
+		assert.Equal(t, []string{nameOf(other)}, heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeOK))
+		assert.Empty(t, r.fired(jute.EventNodeDataChanged, "/x"))
+		r.dropUnused("/x")
+		r.empty()
+	})
 	t.Run("where a persistent watch is", func(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		own := r.armed(Persistent, "/x")
