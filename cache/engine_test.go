@@ -118,6 +118,26 @@ func TestAConnectionThatIsNotReported(t *testing.T) {
 	})
 }
 
+// The same in a new session, of which no connection has been reported yet: it has no more of them than the session before.
+func TestASessionThatIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		c, events := overheard(t, srv)
+		hold := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+		srv.Expire(srv.Sessions()[0].ID)
+		require.NoError(t, srv.Create("/r/new", nil))
+		<-hold.Struck()
+		synctest.Wait()
+		c.engine.postCall(func() { c.engine.publishing.reported.epoch-- }) // as if the report were still on its way
+		hold.Release()
+		assert.Empty(t, events())
+		assert.False(t, c.Progress().Synced, "what it has read cannot be seen yet")
+		time.Sleep(reportWait)
+		assert.Equal(t, []string{"Created /r/new"}, events())
+		assert.True(t, c.Progress().Synced)
+	})
+}
+
 // The session of such a connection may end, and the next one be long in coming. The cache must not run in
 // circles until then, for the sake of a report that nobody expects any more.
 func TestAConnectionThatIsNotReportedInASessionThatEnds(t *testing.T) {
