@@ -125,6 +125,48 @@ func TestCreateInPlaceOfAfterALostReply(t *testing.T) {
 	}
 }
 
+// Every client can read the UUID in the old node's name. Another client's node that has it elsewhere in its name is neither
+// returned after a lost request nor deleted when the caller has stopped waiting.
+func TestCreateInPlaceOfBesideANodeWithItsUUID(t *testing.T) {
+	for name, test := range map[string]struct {
+		action  zktest.Action
+		abandon bool
+	}{"sent again": {zktest.CutBefore, false}, "abandoned": {zktest.Hold, true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+				place, dir := standsIn(t, c)
+				foreign := "/rights/of" + zkpath.Base(place)
+				_, err := c.Create().ForPath(t.Context(), foreign, nil)
+				require.NoError(t, err)
+				_, err = c.GetChildren().StoringStatIn(&dir).ForPath(t.Context(), "/rights")
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				fault := srv.Inject(zktest.Fault{Op: "multi", Action: test.action})
+				if test.abandon {
+					go func() {
+						<-fault.Struck()
+						cancel()
+						synctest.Wait()
+						srv.Cut(0)
+						fault.Release()
+					}()
+				}
+				path, err := sequential(c).InPlaceOf(place, &dir).ForPath(ctx, "/rights/lease-", nil)
+				if test.abandon {
+					require.ErrorIs(t, err, context.Canceled)
+				} else {
+					require.NoError(t, err)
+					assert.Equal(t, []string{path}, protectedNodes(srv))
+				}
+				time.Sleep(time.Minute)
+				assert.Zero(t, c.PendingCleanups())
+				assert.Contains(t, srv.Tree(), foreign)
+			})
+		})
+	}
+}
+
 // A node and its sibling with the same UUID could not be distinguished: after a lost request the search would find the
 // old node in place of the new one.
 func TestCreateInPlaceOfASibling(t *testing.T) {
