@@ -86,6 +86,30 @@ func TestARefusedSetWatchesIsNotRepeated(t *testing.T) {
 	})
 }
 
+// A reply that is lost, or a refusal for a passing reason, does not mean that the server has no setWatches: the watches of later
+// leaves are set by one request again.
+func TestALostSetWatchesIsNoRefusal(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply, zktest.ReplyError} {
+		t.Run(fmt.Sprint(action), func(t *testing.T) {
+			bubble(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				fault := srv.Inject(zktest.Fault{Op: zktest.OpSetWatches, Action: action, Err: zktest.ErrThrottledOp})
+				create(t, srv, "/r")
+				tree := open(t, c, "/r")
+				for _, dir := range []string{"/r/a", "/r/b"} {
+					srv.ResetCounts()
+					for i := range 10 {
+						create(t, srv, fmt.Sprintf("%s/%d", dir, i))
+					}
+					settle()
+					same(t, srv, tree)
+					require.Equal(t, 1, fault.Hits())
+				}
+				assert.Equal(t, 1, srv.Counts()[zktest.OpSetWatches], "for the leaves of /r/b")
+			})
+		})
+	}
+}
+
 func TestLeavesWhenTheConnectionIsLost(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		t.Run(fmt.Sprint(action), func(t *testing.T) {
