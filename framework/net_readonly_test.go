@@ -118,6 +118,26 @@ func TestASessionWithoutAQuorumHasNoGrace(t *testing.T) {
 	})
 }
 
+// A session is lost, and then the next one, at a member without a quorum, which could not close the first. The first is closed
+// before the session after them is announced.
+func TestASessionBeforeOneWithoutAQuorumIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, c := readOnlyClient(t, 40*time.Second)
+		next := changesOf(t, c)
+		next(StateChange{Connected, 1})
+		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
+		require.NoError(t, err)
+		e.Member(1).Stop()
+		e.Member(2).Stop()
+		next(StateChange{Suspended, 1}, StateChange{ReadOnly, 1}, StateChange{Lost, 1}, StateChange{ReadOnly, 2})
+		require.NoError(t, e.Heal())
+		next(StateChange{Suspended, 2}, StateChange{Lost, 2}, StateChange{Reconnected, 3})
+		here, err := c.CheckExists().ForPath(t.Context(), "/here")
+		require.NoError(t, err)
+		assert.Nil(t, here, "the first session lives on")
+	})
+}
+
 // WaitQuorum ends with a member that has a quorum, with the session, with the client, or with its context.
 func TestWaitQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
