@@ -179,6 +179,34 @@ func TestASharedReadAndALostConnection(t *testing.T) {
 	})
 }
 
+// Two namespaces have different nodes at one path, and share no request; nor do a list and a read of the data.
+func TestDifferentReadsShareNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		plant(t, srv, "/a/dir/of-a", "/b/dir/of-b")
+		require.NoError(t, srv.Set("/a/dir", []byte("data of a")))
+		require.NoError(t, srv.Set("/b/dir", []byte("data of b")))
+		srv.Delay(0, time.Second)
+		all, data := map[string][]*Pending[ChildrenResult]{}, map[string][]*Pending[DataResult]{}
+		for range 2 {
+			for _, ns := range []string{"a", "b"} {
+				c := c.UsingNamespace(ns)
+				all[ns] = append(all[ns], shareList(t.Context(), c, 1))
+				data[ns] = append(data[ns], c.GetData().InBackground().Shared(1).ForPath(t.Context(), "/dir"))
+			}
+		}
+		for ns, lists := range all {
+			for i, p := range lists {
+				list, err := p.Wait(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, []string{"of-" + ns}, list.Names)
+				read, err := data[ns][i].Wait(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, "data of "+ns, string(read.Data))
+			}
+		}
+	})
+}
+
 func TestOnlyPlainReadsAreShared(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
