@@ -357,6 +357,30 @@ func TestLibraryRequestsWithoutAServer(t *testing.T) {
 	})
 }
 
+// After such an outage a short loss of the connection costs the library's requests neither an error nor that pause.
+func TestLibraryRequestsAfterAnOutage(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
+		conn := c.Conn()
+		for range 3 {
+			c.lose(srv)
+			time.Sleep(time.Second)
+			_, _, err := conn.Get("/")
+			require.ErrorIs(t, err, zk.ErrNoServer)
+			c.regain(srv)
+			time.Sleep(10 * time.Second)
+			for range 3 {
+				c.reconnect(srv)
+				start := time.Now()
+				_, _, err = conn.Get("/")
+				require.NoError(t, err)
+				assert.Less(t, time.Since(start), time.Second)
+				time.Sleep(2 * minHeldTime)
+			}
+		}
+	})
+}
+
 func TestLibraryRequestsEndWithTheSession(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Pause()
