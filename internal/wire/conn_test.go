@@ -226,6 +226,28 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 	})
 }
 
+// Whether a failed request of the library has armed a watch is not known, so ours stays on the server after its end. On the next
+// connection the library arms its own: ours is not armed again.
+func TestAWatchThatIsKeptForTheLibraryEndsWithTheConnection(t *testing.T) {
+	for _, kind := range []WatchKind{Data, Child} {
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+			require.NoError(t, srv.Create("/x", nil))
+			ours := c.watch(kind, "/x")
+			srv.Inject(zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			srv.Inject(zktest.Fault{Op: "getChildren2", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			_, _, _, err := c.Conn().GetW("/x")
+			require.Error(t, err)
+			_, _, _, err = c.Conn().ChildrenW("/x")
+			require.Error(t, err)
+			c.Unwatch(&ours.Watch)
+			c.reconnect(srv)
+			c.sync()
+			assert.Empty(t, srv.Watches())
+			assert.Empty(t, c.watches.entries)
+		})
+	}
+}
+
 func TestOurUnwatchLeavesTheLibraryItsWatch(t *testing.T) {
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
 		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {

@@ -345,7 +345,7 @@ func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, persi
 		next = e.next
 		e.guestWatch, e.written = false, e.armed
 		switch {
-		case e.isIdle() && !e.armed:
+		case e.isIdle() && (!e.armed || e.key.kind != Persistent): // an armed one-shot was kept for the guest
 			r.dropEntry(e)
 		case !e.armed:
 		case e.key.kind == Persistent:
