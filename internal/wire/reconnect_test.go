@@ -761,6 +761,22 @@ func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
 	})
 }
 
+// A watch that was not removed ends with its connection: the next one costs no request for it.
+func TestAWatchThatIsNotRemovedBeforeALoss(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.create("/a", jute.ModePersistent)
+		gone := c.watch(Data, "/a")
+		refused := srv.Inject(zktest.Fault{Op: "removeWatches", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		c.Unwatch(&gone.Watch)
+		<-refused.Struck()
+		synctest.Wait()
+		c.reconnect(srv)
+		time.Sleep(c.Timeout())
+		assert.Empty(t, srv.Watches())
+		assert.Equal(t, 1, srv.Counts()["removeWatches"])
+	})
+}
+
 // A server that takes a connection and says nothing, or begins a sentence, costs no more than the time for
 // one attempt.
 func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
