@@ -16,10 +16,12 @@ import (
 func TestNoReadIsOlderThanAnEvent(t *testing.T) {
 	for name, between := range map[string]struct {
 		wait   time.Duration
+		losses int // connections to that member that are lost before its reply
 		writes int // to make certain that the member has caught up
 	}{
-		"at once":      {0, 1},
-		"after a ping": {4 * time.Second, 0}, // whose answer has said how far the servers are
+		"at once":             {0, 0, 1},
+		"after a ping":        {4 * time.Second, 0, 0}, // whose answer has said how far the servers are
+		"after two more cuts": {0, 2, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -43,6 +45,10 @@ func TestNoReadIsOlderThanAnEvent(t *testing.T) {
 				assert.Equal(t, EventNodeDeleted, (<-watch.C).Type)
 				time.Sleep(between.wait)
 				e.Member(late).ResetCounts()
+				lost := e.Member(late).Inject(zktest.Fault{Op: "multi", Action: zktest.CutBefore, Times: between.losses})
+				if between.losses == 0 {
+					lost.Remove()
+				}
 				require.NoError(t, c.SetServers(e.Member(late).Addr()))
 				time.Sleep(time.Millisecond)
 				got, err := c.GetData().ForPath(t.Context(), "/said")
