@@ -130,6 +130,7 @@ func TestSilentRefusals(t *testing.T) {
 			same(t, srv, tree)
 			assert.ElementsMatch(t, wantKinds, kinds(srv))
 			refusal.Remove()
+			srv.ResetCounts()
 			srv.Expire(srv.Sessions()[0].ID)
 			create(t, srv, "/r/b")
 			time.Sleep(30 * time.Second)
@@ -137,8 +138,28 @@ func TestSilentRefusals(t *testing.T) {
 			same(t, srv, tree)
 			assert.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv),
 				"in the next session it is tried again")
+			assert.NotZero(t, srv.Counts()["multiRead"], "that, too")
 		})
 	}
+}
+
+// Connections that are lost now and then during a MultiRead, with replies in between, do not mean that the server has none.
+func TestMultiReadsThatAreLostNowAndThen(t *testing.T) {
+	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r")
+		for i := range 7 {
+			lost := srv.Inject(zktest.Fault{Op: "multiRead", PathPrefix: "/r/a", Action: zktest.CutBefore})
+			require.NoError(t, srv.Set("/r/a", fmt.Append(nil, i)))
+			settle()
+			same(t, srv, tree)
+			require.Equal(t, 1, lost.Hits())
+		}
+		srv.ResetCounts()
+		require.NoError(t, srv.Set("/r/a", nil))
+		settle()
+		assert.Equal(t, map[string]int{"multiRead": 1}, requests(srv))
+	})
 }
 
 // A MultiRead whose reply may be why the connection is lost is sent again in halves. Only after several losses the nodes are
