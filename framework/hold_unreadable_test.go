@@ -114,3 +114,18 @@ func TestALostReadOfAnOwnNodeIsRepeated(t *testing.T) {
 		}
 	}
 }
+
+// After the hold's end a lost read is not repeated.
+func TestALostReadOfAReleasedNodeIsNotRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		read := srv.Inject(zktest.Fault{Op: "getACL", PathPrefix: "/lock", Action: zktest.Hold})
+		h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
+		<-read.Struck()
+		h.End(nil)
+		srv.ResetCounts()
+		srv.Cut(0)
+		read.Release()
+		time.Sleep(time.Minute)
+		assert.Zero(t, srv.Counts()["getACL"])
+	}, WithDefaultACL(ACL{PermAll &^ PermRead, "world", "anyone"}))
+}
