@@ -665,3 +665,27 @@ func TestNothingIsAcceptedAfterTheEnd(t *testing.T) {
 		<-c.ctx.Done()
 	})
 }
+
+// The time that a call has waited for the window does not count: its patience begins with the loss of the connection.
+func TestPatienceBeginsWithTheLoss(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 1 })
+		c.create("/a", 0)
+		for range 2 {
+			hold := srv.Inject(zktest.Fault{Op: "getData", Action: zktest.Hold})
+			first := c.start(jute.OpGetData, read("/a"))
+			<-hold.Struck()
+			x, second := call(jute.OpExists, read("/a"))
+			x.Patience = time.Second
+			c.Submit(x)
+			time.Sleep(2 * time.Second)
+			c.lose(srv)
+			require.ErrorIs(t, (<-first).Err, ErrConnectionLost)
+			hold.Release()
+			time.Sleep(time.Second / 2)
+			c.regain(srv)
+			require.NoError(t, (<-second).Err)
+			time.Sleep(2 * minHeldTime)
+		}
+	})
+}
