@@ -230,6 +230,11 @@ func TestABusyServer(t *testing.T) {
 			create(t, srv, "/r/new")
 			settle()
 			same(t, srv, tree)
+			srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			require.NoError(t, srv.Set("/r/new", []byte("newer")))
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			same(t, srv, tree) // the pauses begin short again
 		})
 	}
 }
