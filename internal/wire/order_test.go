@@ -679,11 +679,9 @@ func TestPatienceBeginsWithTheLoss(t *testing.T) {
 			x.Patience = time.Second
 			c.Submit(x)
 			time.Sleep(2 * time.Second)
-			c.lose(srv)
-			require.ErrorIs(t, (<-first).Err, ErrConnectionLost)
+			c.reconnect(srv)
 			hold.Release()
-			time.Sleep(time.Second / 2)
-			c.regain(srv)
+			require.ErrorIs(t, (<-first).Err, ErrConnectionLost)
 			require.NoError(t, (<-second).Err)
 			time.Sleep(2 * minHeldTime)
 		}
