@@ -941,6 +941,27 @@ func TestCloseWaitsForTheNodeOfALostSession(t *testing.T) {
 	})
 }
 
+// The same after two lost sessions: the node of the first is not another client's in the third either.
+func TestCloseWaitsForTheNodeOfTheSessionBeforeTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{TickTime: time.Minute, MinSessionTimeout: time.Second})
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()))
+		k := keep(t, c, "a")
+		first := session(t, c)
+		s.Inject(zktest.Fault{Session: first, Op: zktest.OpConnect, Times: -1, Action: zktest.CutBefore})
+		s.BlackHole(first, zktest.Both)
+		soon(t, "the second session", func() bool { return c.State().Epoch == 2 && c.State().State.IsConnected() })
+		has(t, s, first, "a")
+		s.Expire(session(t, c))
+		soon(t, "the third session", func() bool { return c.State().Epoch == 3 && c.State().State.IsConnected() })
+		has(t, s, first, "a")
+		assert.Equal(t, first, k.Status().Owner)
+		assert.NotContains(t, log.String(), "waiting until it is deleted")
+		ends(t, s, k)
+	})
+}
+
 // Without servers, Close and a set's Close wait for a session timeout, unless ctx has a deadline. The keepers continue.
 func TestCloseHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
