@@ -43,3 +43,23 @@ func TestHealthAskedByMany(t *testing.T) {
 		}
 	})
 }
+
+// The place of a lost session does not count: until the latch has joined the line again its role is unknown.
+func TestHealthAfterALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		join(t, newClient(t, s))
+		c := newClient(t, s)
+		l := join(t, c)
+		follows(t, l)
+		joining := s.Inject(zktest.Fault{Op: zktest.OpCreate2, PathPrefix: path, Action: zktest.Hold})
+		s.Expire(session(t, c))
+		<-joining.Struck()
+		synctest.Wait()
+		require.True(t, c.State().State.IsConnected())
+		require.Equal(t, leader.Unknown, l.Health().Role)
+		require.ErrorContains(t, l.Health().Err, "still joining")
+		joining.Release()
+		follows(t, l)
+	})
+}

@@ -59,5 +59,7 @@ func TestObservingALeaderWithALongIDWhoseNodeIsDeleted(t *testing.T) {
 		deleted.Release()
 		seen.next(t, "nobody")
 		require.Empty(t, seen.errs)
+		synctest.Wait()
+		require.Len(t, s.Watches(), 1, "on the directory")
 	})
 }

@@ -402,6 +402,25 @@ func TestDataTooLarge(t *testing.T) {
 	})
 }
 
+// Data that are refused after a later SetData has begun do not take that one's place.
+func TestDataAreRefusedAfterALaterSetDataHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		k := keep(t, c, "a")
+		s.Delay(session(t, c), time.Second)
+		refused := s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		first := make(chan error, 1)
+		go func() { first <- k.SetData(background, []byte("b")) }()
+		<-refused.Struck()
+		require.NoError(t, k.SetData(background, []byte("c")))
+		require.ErrorIs(t, <-first, framework.ErrNoAuth)
+		assert.Equal(t, "c", string(k.Data()))
+		has(t, s, session(t, c), "c")
+		ends(t, s, k)
+	})
+}
+
 func TestNoAuth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -541,6 +560,29 @@ func TestClientClosed(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, k.WaitCreated(background), framework.ErrClosed)
 		<-k.Done()
+	})
+}
+
+// A loop that is slow when the keeper ends gets all statuses until then before the reason.
+func TestFollowYieldsTheLastStatuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for range 20 { // the end and the last statuses are there at the same time
+			k := keep(t, c, "a")
+			var last node.Status
+			for status, err := range k.Follow(background) {
+				if err != nil {
+					require.ErrorIs(t, err, node.ErrClosed)
+					continue
+				}
+				if last = status; status.State == node.There {
+					require.NoError(t, k.Close(background))
+				}
+			}
+			require.Equal(t, node.Missing, last.State)
+			require.ErrorIs(t, last.Err, node.ErrClosed)
+		}
 	})
 }
 

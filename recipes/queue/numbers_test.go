@@ -87,6 +87,20 @@ func TestTheNumbersAreUsedUp(t *testing.T) {
 	})
 }
 
+// The number of a child that is no item does not count.
+func TestTheNumberOfAForeignChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		for _, dir := range []string{path, markPath, path + "/other-2147483647"} {
+			require.NoError(t, s.Create(dir, nil))
+		}
+		s.ResetCounts()
+		put(t, queue.New(c, path), "x")
+		recipetest.Counts(t, s, "one item", map[string]int{"exists": 1, "getChildren2": 1, "create2": 1, "multi": 1})
+	})
+}
+
 // The first put of a session reads the queue's node, and lists it only if there are items.
 func TestRequestsOfTheFirstPut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
