@@ -219,6 +219,34 @@ func TestObserveWithoutRights(t *testing.T) {
 	}
 }
 
+// The pauses of an observer grow while it may not read. After it could read, the next refusals begin with short ones again.
+func TestObserverTriesAgainSoonAfterALaterRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		seen := observe(t, newClient(t, s), path)
+		seen.next(t, "nobody")
+		for _, id := range []string{"a", "b"} {
+			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
+			require.NoError(t, s.Create(path+"/latch-0000000001", []byte(id)))
+			require.ErrorIs(t, <-seen.errs, framework.ErrNoAuth)
+			began := time.Now()
+			for range 4 {
+				require.ErrorIs(t, <-seen.errs, framework.ErrNoAuth)
+			}
+			require.LessOrEqual(t, time.Since(began), 1500*time.Millisecond, "0.1 + 0.2 + 0.4 + 0.8 s")
+			time.Sleep(time.Minute)
+			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+			seen.next(t, `"`+id+`"`)
+			for len(seen.errs) > 0 {
+				<-seen.errs
+			}
+			require.NoError(t, s.Delete(path+"/latch-0000000001"))
+			seen.next(t, "nobody")
+		}
+	})
+}
+
 // Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the
 // end it knows who leads.
 func TestObserveOrder(t *testing.T) {
