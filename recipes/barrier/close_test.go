@@ -230,6 +230,32 @@ func TestCloseAfterARefusedList(t *testing.T) {
 	})
 }
 
+// A member gives up and finds no other inside. Then another enters, and the servers refuse the list that would show it:
+// "ready" stays for the other.
+func TestCloseAfterARefusedSecondList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		id := session(t, c)
+		m := enter(t, barrier.NewDouble(c, path, 1))
+		marking := s.Inject(zktest.Fault{Session: id, Op: zktest.OpSetData, Action: zktest.Hold})
+		refused := s.Inject(zktest.Fault{
+			Session: id, Op: zktest.OpGetChildren2, After: 2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth,
+		})
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, m.Leave(dead), context.Canceled)
+		<-marking.Struck()
+		other := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
+		marking.Release()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, refused.Hits())
+		require.Contains(t, children(t, s), "ready")
+		leaving(t, background, other).OK()
+		clean(t, s)
+	})
+}
+
 // A member gives up, and its client may not delete "ready". No caller waits for that, so it is logged.
 func TestCloseThatIsRefusedIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
