@@ -95,6 +95,7 @@ func TestTheNumberOfAForeignChild(t *testing.T) {
 		for _, dir := range []string{path, markPath, path + "/other-2147483647"} {
 			require.NoError(t, s.Create(dir, nil))
 		}
+		synctest.Wait()
 		s.ResetCounts()
 		put(t, queue.New(c, path), "x")
 		recipetest.Counts(t, s, "one item", map[string]int{"exists": 1, "getChildren2": 1, "create2": 1, "multi": 1})
