@@ -121,6 +121,9 @@ func TestReconnectVerifiesTheNode(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			require.True(t, second.Valid())
 			require.False(t, a.HasLeadership())
+			for _, w := range s.Watches() {
+				require.NotEqual(t, term.Path(), w.Path, "a watch is left")
+			}
 			if anew {
 				require.NoError(t, s.Delete(term.Path()))
 			}
@@ -281,6 +284,18 @@ func TestJoiningIsRefused(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		require.True(t, l.HasLeadership(), "without anybody's help")
+
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
+		term := await(t, l)
+		require.NoError(t, s.Delete(term.Path()))
+		<-term.Context().Done()
+		began := time.Now()
+		for range 4 {
+			_, err := l.Await(background)
+			require.ErrorIs(t, err, framework.ErrNoAuth)
+		}
+		require.LessOrEqual(t, time.Since(began), 1500*time.Millisecond, "the pauses are short again: 0.1 + 0.2 + 0.4 + 0.8 s")
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
 		left(t, l)
 
 		require.NoError(t, s.SetSequence(path, line.SequenceLimit))

@@ -420,19 +420,30 @@ func TestObserverLooksForLostEvents(t *testing.T) {
 
 // The first participant joins between the observer's list, of no node, and its next read.
 func TestObserverIsOvertakenByTheFirstParticipant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		co, c := newClient(t, s), newClient(t, s)
-		read := s.Inject(zktest.Fault{Op: zktest.OpExists, Session: session(t, co), Action: zktest.Hold})
-		seen := observe(t, co, path)
-		<-read.Struck()
-		join(t, c, leader.WithID("a"))
-		read.Release()
-		seen.next(t, `"a"`)
-		seen.stop()
-		time.Sleep(time.Second)
-		require.Len(t, s.Watches(), 1, "the leader's own")
-	})
+	for name, second := range map[string]zktest.Fault{
+		"without a directory": {Op: zktest.OpExists},
+		"with a directory":    {Op: zktest.OpGetChildren2, After: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				co, c := newClient(t, s), newClient(t, s)
+				if second.Op != zktest.OpExists {
+					require.NoError(t, s.Create(path, nil))
+				}
+				second.Session, second.Action = session(t, co), zktest.Hold
+				read := s.Inject(second)
+				seen := observe(t, co, path)
+				<-read.Struck()
+				join(t, c, leader.WithID("a"))
+				read.Release()
+				seen.next(t, `"a"`)
+				seen.stop()
+				time.Sleep(time.Second)
+				require.Len(t, s.Watches(), 1, "the leader's own")
+			})
+		})
+	}
 }
 
 // The context ends at the very moment of the reply: the watch does not outlive the observer.
