@@ -405,3 +405,39 @@ func TestALockOfTheNextConsumerStays(t *testing.T) {
 		})
 	}
 }
+
+// The pauses after failures grow only with failures in a row: a single one later is followed by a short pause.
+func TestThePauseAfterALaterFailure(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
+		deletes := queue.OnFailure(func(*queue.ItemError) queue.Fate { return queue.Delete })
+		q := queue.New(newClient(t, s), path, append(opts[:len(opts):len(opts)], deletes)...)
+		for range 10 {
+			put(t, q, "poison")
+		}
+		const rounds = 4
+		for range rounds {
+			put(t, q, "good")
+			put(t, q, "poison")
+		}
+		put(t, q, "good")
+		var failed time.Time
+		var pauses []time.Duration
+		handled := make(chan struct{}, rounds+1)
+		stop := consuming(t, q, func(_ context.Context, item []byte) error {
+			if string(item) == "poison" {
+				failed = time.Now()
+				return errPoison
+			}
+			pauses = append(pauses, time.Since(failed))
+			handled <- struct{}{}
+			return nil
+		})
+		for range rounds + 1 {
+			<-handled
+		}
+		stop()
+		for _, pause := range pauses[1:] { // the first is after ten failures in a row
+			require.LessOrEqual(t, pause, 20*time.Millisecond)
+		}
+	})
+}
