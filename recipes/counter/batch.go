@@ -66,18 +66,18 @@ func (n *Number[T]) runWriter(ctx context.Context) {
 	returned = true
 }
 
-// nextRound does a round with a context that ends when all callers have left. If no caller waits it releases the lock, if
-// that is held, and otherwise returns false: then the writer ends.
+// nextRound does a round with a context that ends when all callers have left. If no caller waits it leaves the line, if it is
+// in it, and otherwise returns false: then the writer ends.
 func (n *Number[T]) nextRound(ctx context.Context) bool {
 	n.mu.Lock()
 	if len(n.waitingAdds) == 0 {
-		lockHeld := n.turns.holdsLock()
-		n.writerRuns = lockHeld
+		inLine := n.turns.isInLine()
+		n.writerRuns = inLine
 		n.mu.Unlock()
-		if lockHeld {
-			n.turns.releaseLock(ctx)
+		if inLine {
+			n.turns.leaveLine(ctx)
 		}
-		return lockHeld
+		return inLine
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -137,7 +137,7 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 		again = errors.Is(err, errChanged) || errors.Is(err, framework.ErrNoNode)
 		if again {
 			err = nil
-			n.turns.recordLoss(now.stat)
+			n.turns.recordLoss()
 		}
 		return again, mark.NotExecuted(err)
 	}
@@ -146,6 +146,7 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 		return false, err
 	}
 	n.lastKnown, n.maybeSent = knownNumber[T]{}, true
+	n.turns.beginWrite()
 	began := time.Now()
 	stat, err := n.node.writeIfVersion(ctx, now.stat, data)
 	if err == nil {
@@ -156,11 +157,8 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 	}
 	again = !errors.Is(err, framework.ErrOutcomeUnknown) &&
 		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode))
-	switch {
-	case again && now.mark != nil:
-		n.turns.recordOvertaken()
-	case again:
-		n.turns.recordLoss(now.stat)
+	if again {
+		n.turns.recordLoss()
 	}
 	return again, err
 }

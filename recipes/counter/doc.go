@@ -30,9 +30,11 @@
 // The deltas that goroutines add through one [Number] at the same time go into one write, so keep one and share it. A
 // process reads once, and then writes without reading. When others write as well, it reads before each write that
 // does not follow its last one immediately: two requests, where a refused and repeated write would take three.
-// Processes that write at the same time take turns of several writes each. After a turn a process pauses for about a
-// round of the others' turns, a second at most, while they leave it little room; see [WithLock] for turns in order. A
-// process that does not write hardly delays the others.
+// Processes that write at the same time wait in line for turns of five writes each, or more if few wait: each makes an
+// ephemeral sequential node below the value's, and waits for the one before it. A process that does not write is not in
+// line, and one that hangs in its turn is passed after a tenth of a second or two. The line costs about two requests
+// more in a turn, and decides nothing: a write is refused if another came first. Curator's clients do not wait in it;
+// see [WithLock]. A process that may not make children waits for random times instead.
 //
 // # Watching
 //

@@ -49,7 +49,7 @@ func NewInteger(client *framework.Client, path string, opts ...Option) *Integer 
 
 func newNumber[T Integral](client *framework.Client, path string, codec Codec[T], opts []Option) *Number[T] {
 	n := &Number[T]{Value: NewValue(client, path, codec)}
-	n.turns.client = client
+	n.turns.client, n.turns.path = client, path
 	if n.node.err == nil {
 		n.node.err = line.Configure(client, path, &n.turns, opts)
 	}

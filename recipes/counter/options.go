@@ -8,10 +8,10 @@ import (
 // Option configures [NewLong] and [NewInteger]. If one is given several times the last counts.
 type Option func(*turns) error
 
-// WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: under contention
-// every process gets its turn, in order, at the price of the lock's requests. The lock is a mutex of package mutex,
-// with a directory for itself. Correctness does not depend on it: a write without the lock is detected as before.
-// Default: no lock; processes take turns by pauses.
+// WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again, as Curator's clients
+// with the same lock do: under contention each of them gets its turn, in order. The lock is a mutex of package mutex, with
+// a directory for itself. Correctness does not depend on it: a write without the lock is detected as before. Default: no
+// lock; the processes that use this package wait in a line of their own, which costs less.
 //
 // Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {
@@ -19,7 +19,7 @@ func WithLock(path string) Option {
 		if err := line.CheckArguments(t.client, path); err != nil {
 			return err
 		}
-		t.line = &line.Line{Client: t.client, Recipe: "counter", Dir: path, Name: lockName,
+		t.lock = &line.Line{Client: t.client, Recipe: "counter", Dir: path, Name: lockName,
 			Order: line.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
 		return nil
 	}

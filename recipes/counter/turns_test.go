@@ -1,72 +1,74 @@
 package counter
 
 import (
-	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 func TestTurnLength(t *testing.T) {
-	for _, c := range []struct{ others, length int }{{0, 128}, {1, 64}, {6, 18}, {7, 16}, {15, 8}, {16, 8}, {1000, 8}} {
+	for _, c := range []struct{ others, length int }{{0, 40}, {1, 20}, {2, 13}, {6, 5}, {7, 5}, {1000, 5}} {
 		require.Equal(t, c.length, turnLength(c.others), "%d others", c.others)
 	}
 }
 
-func TestWritesToTurnEnd(t *testing.T) {
+func TestNextAfterWin(t *testing.T) {
 	for _, c := range []struct {
-		version          int32
-		length, writesTo int
+		name                 string
+		wins                 int
+		contended, overtaken bool
+		want                 afterWin
 	}{
-		{0, 4, 4}, {1, 4, 3}, {3, 4, 1}, {4, 4, 4},
-		{math.MaxInt32, 4, 1}, {math.MinInt32, 4, 4}, {-1, 4, 1}, // the version overflows
+		{"in the turn", 4, true, true, turnGoesOn},
+		{"others may wait", 5, true, false, turnEnds},
+		{"others wait, and others write that do not", 6, true, true, turnEnds},
+		{"none waits", 5, false, false, turnRepeats},
+		{"others write that do not wait in line", 5, false, true, turnPauses},
 	} {
-		require.Equal(t, c.writesTo, writesToTurnEnd(c.version, c.length), "version %d", c.version)
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, nextAfterWin(c.wins, 5, c.contended, c.overtaken)) })
 	}
 }
 
-func TestPauseAfterTurn(t *testing.T) {
+func TestLinePosition(t *testing.T) {
+	const (
+		mark   = "_c_00000000-0000-8000-8000-000000000000-mark"
+		first  = "_c_ffffffff-0000-8000-8000-000000000001-turn-0000000007"
+		second = "_c_00000000-0000-8000-8000-000000000002-turn-0000000009"
+		own    = "_c_cccccccc-0000-8000-8000-000000000003-turn-0000000010"
+		behind = "_c_00000000-0000-8000-8000-000000000004-turn-0000000011"
+		last   = "_c_00000000-0000-8000-8000-000000000005-turn-2147483647"
+		other  = "_c_00000000-0000-8000-8000-000000000006-turn-2147483647"
+	)
 	for _, c := range []struct {
-		name                          string
-		written, room, length, others int
-		want                          int
+		name          string
+		own           string
+		children      []string
+		skipped       string
+		predecessor   string
+		ahead, others int
 	}{
-		{"the others write all the time: one turn more", 12, 16, 4, 7, 16 + 4},
-		{"up to a turn of each", 28, 32, 4, 7, 28 + 7},
-		{"not all of them write: as long as those", 12, 20, 4, 7, 12 + 3},
-		{"the others write a little: hardly", 2, 12, 4, 7, 4},
-		{"no other writes: hardly", 0, 8, 4, 7, 4},
-		{"more writes than a round", 1000, 2000, 4, 7, 28 + 7},
-		{"the number was deleted, and has a lower version", -100, 8, 4, 7, 4},
-		{"another node with a high version", math.MaxInt32, 8, 4, 7, 28 + 7},
-		{"no other with a mark", 10, 10, 16, 0, 4},
-		{"one other that writes all the time", 20, 20, 16, 1, 16 + 1},
+		{"alone", own, []string{mark, own}, "", "", 0, 0},
+		{"the first", own, []string{behind, own}, "", "", 0, 1},
+		{"behind two", own, []string{second, behind, own, first}, "", second, 2, 3},
+		{"behind one that hangs", own, []string{first, own}, first, "", 0, 0},
+		{"behind one, and one that hangs", own, []string{first, second, own}, second, first, 1, 1},
+		{"the list is older", own, []string{first}, "", "", 0, 0},
+		{"no children could be listed", own, nil, "", "", 0, 0},
+		{"no numbers are left", last, []string{other, last}, "", "", 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, pauseAfterTurn(c.written, c.room, c.length, c.others))
+			predecessor, ahead, others := linePosition(c.own, c.children, c.skipped)
+			require.Equal(t, c.predecessor, predecessor)
+			require.Equal(t, c.ahead, ahead)
+			require.Equal(t, c.others, others)
 		})
 	}
 }
 
-func TestPauseAfterLoss(t *testing.T) {
-	for _, c := range []struct {
-		name                  string
-		losses                int
-		version               int32
-		length, others        int
-		wantPause, wantRandom int
-	}{
-		{"the turn has just begun", 1, 8, 4, 7, 2, 3},
-		{"the turn ends", 1, 11, 4, 7, 0, 3},
-		{"the second time", 2, 8, 4, 7, 2, 0},
-		{"the third time", 3, 8, 4, 7, 0, 2},
-		{"many others", 1, 9, 4, 31, 1, 15},
-		{"many times", 1000, 9, 4, 31, 0, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			pause, random := pauseAfterLoss(c.losses, c.version, c.length, c.others)
-			require.Equal(t, c.wantPause, pause)
-			require.Equal(t, c.wantRandom, random)
-		})
-	}
+func TestLongestWait(t *testing.T) {
+	const ms = time.Millisecond
+	require.Equal(t, 200*ms, longestWait(1, ms))
+	require.Equal(t, 800*ms, longestWait(7, ms))
+	require.Equal(t, 2*time.Second, longestWait(1, 50*ms), "writes take long")
 }
