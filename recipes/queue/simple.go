@@ -58,7 +58,7 @@ func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
 }
 
 // Poll takes the first item off the queue; ErrEmpty if there is none. One list of the queue serves the calls of Poll and
-// Take in the next second, until another consumer is faster. An item is taken by one caller, also when replies are
+// Take in the next second. An item is taken by one caller, also when replies are
 // lost. If it cannot be known whether it was taken off, as the package's documentation says, the error matches
 // ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and remove.
 func (s *Simple) Poll(ctx context.Context) (item []byte, err error) {
@@ -116,9 +116,9 @@ func (s *Simple) peekFirst(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// takeFirst takes the first item off the queue. If the first item of the last list can be taken, it is the first of the
-// queue: this process has taken those before it, and later items have larger numbers. The numbers begin again if the
-// queue's node is deleted and recreated, so a list counts for listTime only.
+// takeFirst takes the first item off the queue. The first item of the last list that can be taken is the first of the
+// queue: those before it were taken, and later items have larger numbers. The numbers begin again if the queue's node is
+// deleted and recreated, so a list counts for listTime only.
 func (s *Simple) takeFirst(ctx context.Context, list func(context.Context) ([]string, error)) ([]byte, error) {
 	for {
 		name, found := s.firstName()
@@ -133,7 +133,7 @@ func (s *Simple) takeFirst(ctx context.Context, list func(context.Context) ([]st
 		}
 		item, err := s.readItem(ctx, name, true)
 		if err == nil || isUnavailable(err) || errors.Is(err, framework.ErrOutcomeUnknown) {
-			s.removeName(name, err == nil)
+			s.removeName(name, errors.Is(err, framework.ErrBadVersion))
 		}
 		if !isUnavailable(err) {
 			return item, err
@@ -164,17 +164,17 @@ func (s *Simple) replaceNames(names []string) (first string, found bool) {
 	return s.names[0], true
 }
 
-// removeName removes a name from the list, if it is still the first: another call may have removed it. If this process has
-// not taken the item, the list is outdated and is dropped.
-func (s *Simple) removeName(name string, taken bool) {
+// removeName removes a name from the list, if it is still the first: another call may have removed it. If the item was
+// changed it is still in the queue, and the list is dropped.
+func (s *Simple) removeName(name string, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case len(s.names) == 0 || s.names[0] != name:
-	case taken:
-		s.names = s.names[1:]
-	default:
+	case changed:
 		s.names = nil
+	default:
+		s.names = s.names[1:]
 	}
 }
 
