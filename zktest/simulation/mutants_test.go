@@ -154,6 +154,7 @@ var mutants = []struct {
 	{bug: "an instance that is down is chosen", works: "discovery", within: 100},
 	{bug: "an item put again after a lost reply", works: "queue", within: 300},
 	{bug: "who loses the race for an item handles it, too", works: "queue", within: 100},
+	{bug: "an item that could not be taken is passed", works: "simplequeue", within: 500},
 	{bug: "an item lost in silence", works: "queue", within: 500},
 	{bug: "a handler does not hear of its lock", works: "lockedqueue", within: 500},
 	{bug: "an item's lock taken for one's own", works: "lockedqueue", within: 500},
