@@ -26,6 +26,10 @@ func (n *Number[T]) enqueueAdd(a *pendingAdd[T]) {
 	defer n.mu.Unlock()
 	n.waitingAdds = append(n.waitingAdds, a)
 	n.callersWaiting++
+	select {
+	case n.added <- struct{}{}:
+	default:
+	}
 	if !n.writerRuns {
 		n.writerRuns = true
 		n.node.client.Spawn(n.runWriter)
@@ -66,18 +70,17 @@ func (n *Number[T]) runWriter(ctx context.Context) {
 	returned = true
 }
 
-// nextRound does a round with a context that ends when all callers have left. If no caller waits it leaves the line, if it is
-// in it, and otherwise returns false: then the writer ends.
+// nextRound does a round with a context that ends when all callers have left. If no caller waits it leaves the line and
+// returns false: then the writer ends.
 func (n *Number[T]) nextRound(ctx context.Context) bool {
+	if n.turns.isInLine() && !n.awaitAdd(ctx) {
+		n.turns.endTurnEarly(ctx)
+	}
 	n.mu.Lock()
 	if len(n.waitingAdds) == 0 {
-		inLine := n.turns.isInLine()
-		n.writerRuns = inLine
+		n.writerRuns = false
 		n.mu.Unlock()
-		if inLine {
-			n.turns.leaveLine(ctx)
-		}
-		return inLine
+		return false
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,6 +88,30 @@ func (n *Number[T]) nextRound(ctx context.Context) bool {
 	n.mu.Unlock()
 	n.writeRound(ctx)
 	return true
+}
+
+// awaitAdd waits for a caller for about half the time of a write, so that a process in line does not lose its turn to a
+// short pause between two calls. It reports whether one waits.
+func (n *Number[T]) awaitAdd(ctx context.Context) bool {
+	n.mu.Lock()
+	select {
+	case <-n.added: // of an earlier call
+	default:
+	}
+	waiting := len(n.waitingAdds) > 0
+	n.mu.Unlock()
+	if waiting {
+		return true
+	}
+	timer := time.NewTimer(n.turns.unit() / 2)
+	defer timer.Stop()
+	select {
+	case <-n.added:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // writeRound waits for its turn and then writes the waiting deltas.
@@ -244,6 +271,7 @@ func (n *Number[T]) reportResults(batch []*pendingAdd[T], err error) {
 
 // abortWriter is called when a hook has ended the writer's goroutine.
 func (n *Number[T]) abortWriter() {
+	n.turns.deletePlace()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	err := error(apart.ErrNoReturn)

@@ -31,10 +31,13 @@
 // process reads once, and then writes without reading. When others write as well, it reads before each write that
 // does not follow its last one immediately: two requests, where a refused and repeated write would take three.
 // Processes that write at the same time wait in line for turns of five writes each, or more if few wait: each makes an
-// ephemeral sequential node below the value's, and waits for the one before it. A process that does not write is not in
-// line, and one that hangs in its turn is passed after a tenth of a second or two. The line costs about two requests
-// more in a turn, and decides nothing: a write is refused if another came first. Curator's clients do not wait in it;
-// see [WithLock]. A process that may not make children waits for random times instead.
+// ephemeral sequential node below the value's, and waits for the one before it. That costs about four requests in a
+// turn, and decides nothing: a write is refused if another came first. A process that does not write is not in line. One
+// that hangs in its turn is passed: the next in line waits for it for a fifth of a second, or for the time of forty
+// writes. A process that may not make and delete children waits for random times instead.
+//
+// Curator's clients do not wait in line. Those whose replies take longer than ours get few turns beside a process that
+// adds without a rest, and none if it is alone; see [WithLock].
 //
 // # Watching
 //

@@ -175,6 +175,7 @@ func TestLostReplyAndMark(t *testing.T) {
 // Without the right to make children there is no mark. Then a lost reply is explained if the data tell, and
 // otherwise not.
 func TestLostReplyWithoutAMark(t *testing.T) {
+	const noCreate = 31 &^ 4
 	for _, c := range []struct {
 		name    string
 		action  zktest.Action
@@ -194,7 +195,7 @@ func TestLostReplyWithoutAMark(t *testing.T) {
 				client := newClient(t, s)
 				n, other := counter.NewLong(client, path), counter.NewLong(newClient(t, s), path)
 				require.NoError(t, n.Set(background, 40))
-				require.NoError(t, s.SetACL(path, zktest.ACL{Perms: withoutCreate, Scheme: "world", ID: "anyone"}))
+				require.NoError(t, s.SetACL(path, zktest.ACL{Perms: noCreate, Scheme: "world", ID: "anyone"}))
 				require.EqualValues(t, 41, add(t, n, 1))
 				require.Empty(t, marks(t, s))
 				s.ResetCounts()

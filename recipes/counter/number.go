@@ -20,6 +20,7 @@ type Number[T Integral] struct {
 	*Value[T]
 	turns turns
 
+	added          chan struct{} // 1 slot: an add was enqueued
 	mu             sync.Mutex
 	waitingAdds    []*pendingAdd[T]   // not yet in a write; guarded by mu
 	batch          []*pendingAdd[T]   // in the write in flight; guarded by mu
@@ -48,7 +49,7 @@ func NewInteger(client *framework.Client, path string, opts ...Option) *Integer 
 }
 
 func newNumber[T Integral](client *framework.Client, path string, codec Codec[T], opts []Option) *Number[T] {
-	n := &Number[T]{Value: NewValue(client, path, codec)}
+	n := &Number[T]{Value: NewValue(client, path, codec), added: make(chan struct{}, 1)}
 	n.turns.client, n.turns.path = client, path
 	if n.node.err == nil {
 		n.node.err = line.Configure(client, path, &n.turns, opts)

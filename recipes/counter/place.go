@@ -3,11 +3,14 @@ package counter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
+	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
 // place is a place in the line of the processes that write a number: an ephemeral sequential child of its node. It grants
@@ -22,37 +25,50 @@ const placeName = "turn-"
 
 var placeOrder = line.Order{Names: []string{placeName}}
 
-// refusedPlaceTime is the time in which no place is created, after the server has refused one.
-const refusedPlaceTime = 10 * time.Second
+func (p *place) isValid() bool { return p.session.Context().Err() == nil }
 
 // awaitPlace creates a place and waits until it is the first in line. If that cannot be found out, or takes so long that
 // the process ahead seems to hang, the writer tries nevertheless.
 func (t *turns) awaitPlace(ctx context.Context) error {
-	if time.Since(t.placeRefusedTime) < refusedPlaceTime {
-		t.beginTurn(t.current, 0)
-		return line.Sleep(ctx, t.client, t.randomPause())
-	}
 	session, err := t.client.SessionSoon(ctx)
 	if err != nil {
 		return err
 	}
+	t.epoch = session.Epoch()
+	if t.isPlaceRefused() {
+		pause := t.pauseWithoutPlace()
+		t.beginTurn()
+		return line.Sleep(ctx, t.client, pause)
+	}
+	t.beginTurn()
 	view := session.Client()
 	creating := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		InBackground().ForPath(ctx, zkpath.Join(t.path, placeName), []byte{})
 	listing := view.GetChildren().InBackground().ForPath(ctx, t.path)
 	created, err := line.AwaitResult(creating)
 	list, listErr := line.AwaitResult(listing)
-	t.beginTurn(list.Stat, 1)
-	if err != nil {
-		if line.IsRefused(err) && !errors.Is(err, framework.ErrNoNode) {
-			t.placeRefusedTime = time.Now()
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			line.QueueDelete(view, created.Path)
 		}
-		return t.endedError(ctx)
+		return t.client.WaitError(ctx, nil)
+	case framework.Retryable(err):
+		return mark.NotExecuted(err) // the retry policy was applied
+	case errors.Is(err, framework.ErrNoNode): // the number was deleted
+		return nil
+	case err != nil:
+		if line.IsRefused(err) {
+			t.refusedIn.Store(session.Epoch())
+		}
+		return nil
 	}
-	t.place = &place{session, created.Path}
+	t.place, t.lossesInRow = &place{session, created.Path}, 0
 	if listErr == nil {
+		t.listed = list.Stat
 		err = t.awaitFirst(ctx, list.Names)
 	}
+	t.beginTurn()
 	if err != nil {
 		t.deletePlace()
 	}
@@ -61,56 +77,102 @@ func (t *turns) awaitPlace(ctx context.Context) error {
 
 // awaitFirst waits until the place is the first in line, given the list of children.
 func (t *turns) awaitFirst(ctx context.Context, children []string) error {
-	predecessor, ahead, others := linePosition(zkpath.Base(t.place.path), children, t.skippedPlace)
-	t.others = others
-	if predecessor == "" {
+	at := positionInLine(zkpath.Base(t.place.path), children, t.hung)
+	t.others, t.hung = at.others, at.hung
+	if at.predecessor == "" {
+		if at.isExhausted {
+			t.refusePlaces()
+		}
 		return nil
 	}
+	t.overtaken = true
 	view := t.place.session.Client()
-	stat, watch, err := view.CheckExists().WithWatch().ForPath(ctx, zkpath.Join(t.path, predecessor))
+	stat, watch, err := view.CheckExists().WithWatch().ForPath(ctx, zkpath.Join(t.path, at.predecessor))
 	defer watch.Stop()
-	if err != nil || stat == nil {
-		return t.endedError(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return t.client.WaitError(ctx, nil)
+	case errors.Is(err, framework.ErrNoAuth): // events are refused as well
+		t.refusePlaces()
+		return nil
+	case err != nil, stat == nil:
+		return nil
 	}
-	longest := func() time.Duration { return longestWait(ahead, t.writeTime) }
+	longest := func() time.Duration { return longestWait(at.ahead, t.writeTime) }
 	_, err = line.AwaitEvent(ctx, t.client, watch, nil, longest, func() (framework.Event, bool) {
-		t.skippedPlace = predecessor
+		t.hung = append(t.hung, at.predecessor)
 		return framework.Event{}, true
 	})
+	if err == nil && chance.N(time.Duration(roundLength/min(t.length(), roundLength))) == 0 { // about once in a round
+		err = line.Sleep(ctx, t.client, roundPause*t.unit())
+	}
 	return err
 }
 
-// linePosition returns the predecessor of a place, "" if it is the first, the number of places ahead, and that of all others.
-// The skipped place does not count.
-func linePosition(own string, children []string, skipped string) (predecessor string, ahead, others int) {
-	var places []string
+// linePosition is the position of a place in line.
+type linePosition struct {
+	predecessor string   // the place to wait for; "" for none
+	ahead       int      // the number of places ahead
+	others      int      // the number of all other places, without those of processes that hang
+	hung        []string // those of the processes that hang which are still there
+	isExhausted bool     // there are no further sequence numbers, so the places have no order
+}
+
+// positionInLine returns the position of a place, given the list of children and the places of processes that hang.
+func positionInLine(own string, children []string, hung []string) (at linePosition) {
+	var all, live []string
 	for _, name := range children {
-		if placeOrder.IsContender(name) && name != skipped {
-			places = append(places, name)
+		if !placeOrder.IsContender(name) {
+			continue
+		}
+		all = append(all, name)
+		if slices.Contains(hung, name) {
+			at.hung = append(at.hung, name)
+		} else {
+			live = append(live, name)
 		}
 	}
-	d := placeOrder.Decide(own, places)
-	return d.Predecessor, d.Ahead, max(len(places)-1, 0)
+	d := placeOrder.Decide(own, live)
+	at.predecessor, at.isExhausted = d.Predecessor, d.Verdict == line.Exhausted
+	at.ahead, at.others = placeOrder.Decide(own, all).Ahead, max(len(live)-1, 0)
+	return at
 }
 
-// longestWait returns the time after which a process whose place is behind so many others takes the one directly ahead for
-// hanging, so that those ahead come to this conclusion first.
+// longestWait returns the time after which a process with so many places ahead regards its predecessor as hung. Those
+// ahead come to this conclusion first.
 func longestWait(ahead int, writeTime time.Duration) time.Duration {
-	return time.Duration(ahead+1) * max(100*time.Millisecond, 4*leastTurn*writeTime)
+	return time.Duration(ahead+1) * max(turnTime, 4*leastTurn*writeTime)
 }
 
-// deletePlace deletes the place in the background.
+// deletePlace deletes the place in the background. If the server refuses that, no place is created in this session again.
 func (t *turns) deletePlace() {
-	if t.place != nil && t.isPlaceValid() {
-		line.QueueDelete(t.place.session.Client(), t.place.path)
+	if t.place != nil && t.place.isValid() {
+		epoch := t.place.session.Epoch()
+		line.QueueDelete(t.place.session.Client().ForRecipes(), t.place.path).IfFailed(func(err error) {
+			if line.IsRefused(err) {
+				t.refusedIn.Store(epoch)
+			}
+		})
+		t.listed.Cversion++
+		t.listed.NumChildren--
 	}
 	t.place = nil
 }
 
-// endedError returns an error if ctx has ended.
-func (t *turns) endedError(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return t.client.WaitError(ctx, nil)
+// isPlaceRefused reports whether the process can have no place in the session in which it has last wanted one.
+func (t *turns) isPlaceRefused() bool { return t.epoch != 0 && t.refusedIn.Load() == t.epoch }
+
+// refusePlaces deletes the place and creates none in this session again.
+func (t *turns) refusePlaces() {
+	t.refusedIn.Store(t.place.session.Epoch())
+	t.deletePlace()
+}
+
+// pauseWithoutPlace returns a pause for a process that can have no place: after a turn in which the others could not write,
+// or after lost races.
+func (t *turns) pauseWithoutPlace() time.Duration {
+	if t.ended {
+		return t.unit()*pauseBetweenTurns + chance.N(t.unit()*pauseBetweenTurns)
 	}
-	return nil
+	return chance.N(t.unit() << min(t.lossesInRow, 4))
 }

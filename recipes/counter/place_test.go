@@ -2,6 +2,7 @@ package counter_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,69 +16,150 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
 
-// hungPlace is the place of a process that has stopped: it stays, and nothing is written.
-const hungPlace = path + "/_c_00000000-0000-8000-8000-000000000001-turn-0000000000"
-
-// withoutCreate are all permissions but CREATE.
-const withoutCreate = 31 &^ 4
-
-// saturate has clients add without a rest for a while, and returns how long the additions took, in order.
-func saturate(t *testing.T, s *zktest.Server, clients int, long time.Duration) []time.Duration {
-	t.Helper()
-	var all adders
-	for range clients {
-		c := newClient(t, s)
-		s.Delay(session(t, c), 500*time.Microsecond)
-		n := counter.NewLong(c, path)
-		all.add = append(all.add, func() error { _, err := n.Add(background, 1); return err })
-	}
-	var wait sync.WaitGroup
-	all.run(t, &wait, time.Now().Add(long))
-	wait.Wait()
-	require.EqualValues(t, len(all.took), at(t, s))
-	slices.Sort(all.took)
-	return all.took
+// adder is a client that adds one again and again.
+type adder struct {
+	delay, rest time.Duration // of its replies; between its additions
+	curator     bool          // it adds as Curator's clients do
+	most        time.Duration // the longest an addition may take
+	p99         time.Duration // at most
+	adds        int           // in a second, at least
 }
 
-// The process whose turn it is has stopped: the next does not wait until its session ends.
-func TestAHungProcessIsPassed(t *testing.T) {
+// same returns n adders.
+func same(n int, a adder) []adder { return slices.Repeat([]adder{a}, n) }
+
+// checkAdders has clients add to a number for three seconds. Then no children are left but the marks, and most others.
+func checkAdders(t *testing.T, prepare func(*testing.T, *zktest.Server), others int, clients ...adder) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		const seconds = 3
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create("/counters", nil))
 		require.NoError(t, s.Create(path, make([]byte, 8)))
-		require.NoError(t, s.SetSequence(path, 1))
-		require.NoError(t, s.Create(hungPlace, nil))
-		took := saturate(t, s, 4, 3*time.Second)
-		assert.LessOrEqual(t, took[len(took)-1], 400*time.Millisecond)
-		assert.LessOrEqual(t, took[len(took)*99/100], 40*time.Millisecond, "it is not waited for again")
-		assert.GreaterOrEqual(t, len(took), 3*1400)
+		if prepare != nil {
+			prepare(t, s)
+		}
+		var all sync.WaitGroup
+		took := make([][]time.Duration, len(clients))
+		end := time.Now().Add(seconds * time.Second)
+		for i, a := range clients {
+			c := newClient(t, s)
+			s.Delay(session(t, c), a.delay+time.Duration(i)*10*time.Microsecond)
+			n := counter.NewLong(c, path)
+			all.Go(func() {
+				for time.Now().Before(end) {
+					var err error
+					began := time.Now()
+					if a.curator {
+						err = addAsCurator(c)
+					} else {
+						_, err = n.Add(background, 1)
+					}
+					if !assert.NoError(t, err) {
+						return
+					}
+					took[i] = append(took[i], time.Since(began))
+					time.Sleep(a.rest + a.rest*time.Duration(i)/100)
+				}
+			})
+		}
+		all.Wait()
+		s.Heal()
+		time.Sleep(time.Second)
+		sum := 0
+		for i, a := range clients {
+			own := took[i]
+			sum += len(own)
+			slices.Sort(own)
+			most, p99 := own[len(own)-1], own[len(own)*99/100]
+			t.Logf("%v, rest %v: %d additions, p99 %v, longest %v", a.delay, a.rest, len(own), p99, most)
+			assert.GreaterOrEqual(t, len(own), a.adds*seconds, "client %d", i)
+			if a.most > 0 {
+				assert.LessOrEqual(t, most, a.most, "client %d", i)
+			}
+			if a.p99 > 0 {
+				assert.LessOrEqual(t, p99, a.p99, "client %d", i)
+			}
+		}
+		require.EqualValues(t, sum, at(t, s))
+		require.LessOrEqual(t, len(marks(t, s)), len(clients)+others)
 	})
 }
 
-// Processes that may not create children, or for whose places no numbers are left, race. All of them add.
-func TestAddersWithoutALine(t *testing.T) {
-	for name, prepare := range map[string]func(*zktest.Server) error{
-		"refused": func(s *zktest.Server) error {
-			return s.SetACL(path, zktest.ACL{Perms: withoutCreate, Scheme: "world", ID: "anyone"})
-		},
-		"no numbers": func(s *zktest.Server) error { return s.SetSequence(path, 1<<31-1) },
+// Clients with slower replies, and those that rest between their additions, get their turns beside one that does not.
+func TestUnequalAddersTakeTurns(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	fast := adder{delay: 500 * us, adds: 100}
+	for name, clients := range map[string][]adder{
+		"slower":              {fast, {delay: 1890 * us, adds: 180, most: 60 * ms}},
+		"much slower":         {fast, {delay: 30 * ms, adds: 12, most: 500 * ms}},
+		"now and then":        {fast, {delay: 700 * us, rest: 101 * ms, adds: 8, most: 30 * ms}},
+		"two, short rests":    same(2, adder{delay: 500 * us, rest: 20 * us, adds: 700, most: 30 * ms}),
+		"eight, short rests":  same(8, adder{delay: 500 * us, rest: 20 * us, adds: 150, most: 60 * ms}),
+		"eight, longer rests": same(8, adder{delay: 500 * us, rest: 600 * us, adds: 90, most: 60 * ms}),
+		"Curator's, slower":   append(same(2, fast), adder{delay: ms, curator: true, adds: 15, most: time.Second}),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := zktest.RunT(t)
-				require.NoError(t, s.Create("/counters", nil))
-				require.NoError(t, s.Create(path, make([]byte, 8)))
-				require.NoError(t, prepare(s))
-				took := saturate(t, s, 4, 3*time.Second)
-				t.Logf("%d additions, p99 %v, gap %v", len(took), took[len(took)*99/100], took[len(took)-1])
-				assert.GreaterOrEqual(t, len(took), 3*500)
-				assert.LessOrEqual(t, took[len(took)-1], 500*time.Millisecond)
-			})
-		})
+		t.Run(name, func(t *testing.T) { checkAdders(t, nil, 0, clients...) })
 	}
+}
+
+// Processes whose turn it is have stopped: the others do not wait until their sessions end, and only once for each.
+func TestHungProcessesArePassed(t *testing.T) {
+	const ms = time.Millisecond
+	for hung := range 3 {
+		for _, rest := range []time.Duration{0, ms} {
+			t.Run(fmt.Sprint(hung, " hung, rest ", rest), func(t *testing.T) {
+				checkAdders(t, func(t *testing.T, s *zktest.Server) {
+					for i := range hung {
+						require.NoError(t, s.SetSequence(path, int32(i+1)))
+						require.NoError(t, s.Create(hungPlace(i), nil))
+					}
+				}, hung, same(3, adder{delay: 500 * time.Microsecond, rest: rest, most: 500 * ms, p99: 30 * ms, adds: 200})...)
+			})
+		}
+	}
+}
+
+// hungPlace returns the place of a process that has stopped: it stays, and the process writes nothing.
+func hungPlace(i int) string {
+	return fmt.Sprintf("%s/_c_00000000-0000-8000-8000-00000000000%d-turn-%010d", path, i, i)
+}
+
+// Processes that may not create or delete children, or for whose places no numbers are left, race. All of them add.
+func TestAddersWithoutALine(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	without := func(permission int32) func(*testing.T, *zktest.Server) {
+		return func(t *testing.T, s *zktest.Server) {
+			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31 &^ permission, Scheme: "world", ID: "anyone"}))
+		}
+	}
+	equal := same(4, adder{delay: 500 * us, adds: 100, most: time.Second})
+	t.Run("no CREATE", func(t *testing.T) { checkAdders(t, without(4), 0, equal...) })
+	t.Run("no DELETE", func(t *testing.T) { checkAdders(t, without(8), 2*len(equal), equal...) })
+	t.Run("no numbers", func(t *testing.T) {
+		checkAdders(t, func(t *testing.T, s *zktest.Server) { require.NoError(t, s.SetSequence(path, 1<<31-1)) }, 0,
+			adder{delay: 500 * us, adds: 400}, adder{delay: ms, adds: 100, most: time.Second})
+	})
+}
+
+// A process that is not overtaken does not take the lock, whatever marks there are.
+func TestTheLockIsTakenOnlyAfterLostRaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		other := newClient(t, s)
+		held, err := mutex.New(other, "/turns").Acquire(background)
+		require.NoError(t, err)
+		add(t, counter.NewLong(other, path), 1)
+		n := counter.NewLong(newClient(t, s), path, counter.WithLock("/turns"))
+		for i := range 50 {
+			require.EqualValues(t, i+2, add(t, n, 1))
+		}
+		require.NoError(t, held.Release(background))
+	})
 }
 
 // waitInLine returns an adder that has a place behind the hung one, and its number.
@@ -89,7 +171,7 @@ func waitInLine(t *testing.T, s *zktest.Server, ctx context.Context, c *framewor
 	add(t, n, 1)
 	add(t, other, 1) // n's write without a read is refused
 	require.NoError(t, s.SetSequence(path, 1))
-	require.NoError(t, s.Create(hungPlace, nil))
+	require.NoError(t, s.Create(hungPlace(0), nil))
 	hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
 	call := recipetest.Begin(t, func() (int64, error) { return n.Add(ctx, 1) })
 	for range 2 {
@@ -134,7 +216,7 @@ func TestTheWaitInLineEnds(t *testing.T) {
 				require.Equal(t, before, at(t, s))
 			}
 			require.Len(t, places(t, s), 1)
-			require.NoError(t, s.Delete(hungPlace))
+			require.NoError(t, s.Delete(hungPlace(0)))
 			tidy(t, s, c)
 		})
 	}

@@ -2,17 +2,16 @@ package counter
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Processes that write at the same time wait in line for turns of several writes each: in the line of the places below
 // the node, or with WithLock in that of the lock. Only the requests and the waits depend on it: a write is refused if
-// another came first. Agreeing on the turns without a line, by pauses and the node's version, made the longest waits four
-// times as long, and with many processes cost five times the requests.
+// another came first.
 
 const (
 	// roundLength is the number of writes in a round of turns, if few processes are in line.
@@ -25,29 +24,37 @@ const (
 	// pauseBetweenTurns is the pause of a process that does not wait in line, in writes, if others write that do not
 	// either, such as Curator's clients.
 	pauseBetweenTurns = 8
-	// lossesBeforeLine is the number of races lost in a row after which a process waits in line.
-	lossesBeforeLine = 2
+	// turnWithoutPlace is the length of a turn of a process that can have no place.
+	turnWithoutPlace = 16
+	// roundPause is a pause in each round, in writes, in which clients can write that do not wait in line.
+	roundPause = 4
+	// lossesBeforeLine is the number of races lost in a row after which a process waits in line, lossesInTurn that after
+	// which it waits again: perhaps the others regard it as hung.
+	lossesBeforeLine, lossesInTurn = 2, 16
+	// turnTime is the time after which a turn ends before its length, so that the others do not regard a process with slow
+	// replies as hung.
+	turnTime = 100 * time.Millisecond
 )
 
-// turnLength returns the length of a turn, in writes, beside so many others in line.
+// turnLength returns the length of a turn, in writes, beside so many other contenders.
 func turnLength(others int) int { return max(roundLength/(others+1), leastTurn) }
 
 // afterWin is what follows a write that was executed.
 type afterWin int8
 
 const (
-	turnGoesOn  afterWin = iota // the next write belongs to the same turn
-	turnEnds                    // the next write waits in line
-	turnRepeats                 // another turn begins
-	turnPauses                  // another turn begins after a pause
+	turnContinues afterWin = iota // the next write belongs to the same turn
+	turnEnds                      // the next write waits in line
+	turnRepeats                   // another turn begins
+	turnPauses                    // another turn begins after a pause
 )
 
-// nextAfterWin returns what follows a write that was executed, after so many writes in a turn of this length. contended
-// reports whether others may wait in line, overtaken whether others have written since the turn before.
-func nextAfterWin(wins, length int, contended, overtaken bool) afterWin {
+// nextAfterWin returns what follows a write that was executed, after so many writes and so long a time in a turn of this
+// length. contended reports whether others may wait in line, overtaken whether others have written since the turn before.
+func nextAfterWin(wins, length int, took time.Duration, contended, overtaken bool) afterWin {
 	switch {
-	case wins < length:
-		return turnGoesOn
+	case wins < length && took < turnTime:
+		return turnContinues
 	case contended:
 		return turnEnds
 	case overtaken:
@@ -64,19 +71,23 @@ type turns struct {
 
 	writeTime   time.Duration // about the duration of a write that wins
 	lossesInRow int
-	lastWin     time.Time // the end of the last write that won
-	overtaken   bool      // at the last read, others had written since our last write
-	notBefore   time.Time // the earliest time of the next write
+	lastWin     time.Time      // the end of the last write that won
+	overtaken   bool           // at the last read, others had written since our last write
+	notBefore   time.Time      // the earliest time of the next write
+	current     framework.Stat // the node's, after the last write
 
-	wins             int            // in this turn
-	ended            bool           // the turn has ended: the next write waits in line
-	current          framework.Stat // the node's, after the last write
-	atBegin          framework.Stat // the node's, when the turn began
-	others           int            // in line then
-	place            *place         // in the line of places; nil if there is none
-	lockShare        *line.Share    // the lock, while it is held
-	skippedPlace     string         // the name of a place whose process did not write in its turn
-	placeRefusedTime time.Time      // when the server has last refused a place
+	wins     int       // in this turn
+	expected int       // the number of writes for which callers have come in the last turn; 0 for a whole turn
+	began    time.Time // this turn
+	ended    bool      // the next write waits in line
+
+	place     *place         // in the line of places; nil without one
+	listed    framework.Stat // the node's with the last list of places, own changes since then included
+	others    int            // the number of other contenders in that list
+	hung      []string       // places whose processes did not write in their turn
+	refusedIn atomic.Int64   // the epoch of the session in which the server has refused a place; 0 for none
+	epoch     int64          // of the session in which a place was last wanted
+	lockShare *line.Share    // the lock, while it is held
 }
 
 // awaitTurn waits until the writer may try.
@@ -84,14 +95,18 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 	if err := line.Sleep(ctx, t.client, time.Until(t.notBefore)); err != nil {
 		return err
 	}
+	if time.Since(t.lastWin) < t.unit()/2 {
+		t.expected = 0 // the caller has come immediately
+	}
 	if t.isInLine() {
-		if !t.ended && t.isPlaceValid() {
+		if t.mayContinue() {
 			return nil
 		}
 		t.leaveLine(ctx)
+		t.ended = t.lock == nil
 	}
 	if time.Since(t.lastWin) > leastTurn*t.unit() { // it has rested for about the turn of another
-		t.beginTurn(t.current, 0)
+		t.beginTurn()
 	}
 	switch {
 	case !t.ended && t.lossesInRow < lossesBeforeLine:
@@ -102,33 +117,52 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 	held, err := t.lock.AcquireShare(ctx, t.lock.Acquire)
 	if err == nil {
 		t.lockShare = held
-		t.beginTurn(t.current, 1) // clients without marks, such as Curator's, may wait
+		t.beginTurn()
 	}
 	return err
 }
 
-// beginTurn begins a turn, given the node's Stat and the number of others in line.
-func (t *turns) beginTurn(now framework.Stat, others int) {
-	t.wins, t.ended, t.atBegin, t.others = 0, false, now, others
-}
+func (t *turns) beginTurn() { t.wins, t.began, t.ended = 0, time.Now(), false }
 
 // length returns the length of this turn.
 func (t *turns) length() int {
 	switch {
 	case t.lock != nil:
 		return turnWithLock
+	case t.isPlaceRefused():
+		return turnWithoutPlace
 	case t.place == nil:
 		return leastTurn
 	}
-	return turnLength(t.others + int(max(t.current.NumChildren-t.atBegin.NumChildren, 0)))
+	length := turnLength(t.others + int(max(t.current.NumChildren-t.listed.NumChildren, 0)))
+	if t.expected > 0 {
+		return min(t.expected, length)
+	}
+	return length
+}
+
+// timeInLine returns the time since a turn of a place has begun; 0 without a place.
+func (t *turns) timeInLine() time.Duration {
+	if t.place == nil {
+		return 0
+	}
+	return time.Since(t.began)
 }
 
 // isContended reports whether others may wait in line.
 func (t *turns) isContended() bool {
-	if t.lock != nil && !t.holdsLock() {
-		return t.current.NumChildren > 1 // there are marks of others
+	switch {
+	case t.lock != nil:
+		return t.holdsLock()
+	case t.place != nil && t.others > 0:
+		return true
 	}
-	return t.others > 0 || t.current.Cversion != t.atBegin.Cversion
+	return t.current.NumChildren > 1 && (t.current.Cversion != t.listed.Cversion || t.isPlaceRefused())
+}
+
+// isOvertaken reports whether others write that do not wait in line.
+func (t *turns) isOvertaken() bool {
+	return t.overtaken || t.lock != nil && t.current.NumChildren > 1 // there are marks of others
 }
 
 // recordLoss records that a write was refused, because another client has written since the number was known.
@@ -140,7 +174,10 @@ func (t *turns) recordLoss() {
 // beginWrite is called before each write. It deletes the place just before the last write of a turn, so that the next in
 // line gets the event while that write is executed.
 func (t *turns) beginWrite() {
-	if t.place != nil && nextAfterWin(t.wins+1, t.length(), t.isContended(), false) == turnEnds {
+	if t.place == nil {
+		return
+	}
+	if nextAfterWin(t.wins+1, t.length(), t.timeInLine()+t.writeTime, t.isContended(), false) == turnEnds {
 		t.ended = true
 		t.deletePlace()
 	}
@@ -151,22 +188,19 @@ func (t *turns) recordWin(took time.Duration, made framework.Stat) {
 	if t.writeTime > 0 {
 		took = min(took, t.writeTime*5/4) // a single slow write does not make the pauses long
 	}
-	t.writeTime, t.lastWin = took, time.Now()
+	t.writeTime, t.lastWin, t.current = took, time.Now(), made
 	t.lossesInRow = 0
-	t.current = made
-	if t.wins++; t.wins == 1 && !t.isInLine() {
-		t.atBegin = made
-	}
+	t.wins++
 	if t.ended {
 		return
 	}
-	switch nextAfterWin(t.wins, t.length(), t.isContended(), t.overtaken) {
+	switch nextAfterWin(t.wins, t.length(), t.timeInLine(), t.isContended(), t.isOvertaken()) {
 	case turnEnds:
 		t.ended = true
 	case turnRepeats:
-		t.wins = 0
+		t.beginTurn()
 	case turnPauses:
-		t.wins = 0
+		t.beginTurn()
 		t.notBefore = t.lastWin.Add(min(pauseBetweenTurns*t.unit(), time.Second))
 	}
 }
@@ -185,17 +219,25 @@ func (t *turns) holdsLock() bool { return t.lockShare != nil }
 // isInLine reports whether the process has a place, or the lock.
 func (t *turns) isInLine() bool { return t.holdsLock() || t.place != nil }
 
-// isPlaceValid reports whether the process still has the place, or the lock.
-func (t *turns) isPlaceValid() bool {
-	if t.holdsLock() {
+// mayContinue reports whether the process in line may continue its turn.
+func (t *turns) mayContinue() bool {
+	switch {
+	case t.ended:
+		return false
+	case t.holdsLock():
 		return t.lockShare.Valid()
 	}
-	return t.place != nil && t.place.session.Context().Err() == nil
+	return t.place.isValid() && t.lossesInRow < lossesInTurn
+}
+
+// endTurnEarly leaves the line because no caller has come. The next write waits in line again if others do.
+func (t *turns) endTurnEarly(ctx context.Context) {
+	t.expected, t.ended = max(t.wins, 1), t.lock == nil && t.isContended()
+	t.leaveLine(ctx)
 }
 
 // leaveLine ends the turn, or the wait for one.
 func (t *turns) leaveLine(ctx context.Context) {
-	t.ended = true
 	t.deletePlace()
 	if !t.holdsLock() {
 		return
@@ -207,9 +249,4 @@ func (t *turns) leaveLine(ctx context.Context) {
 			"path", t.lock.Dir, "err", err)
 	}
 	t.lockShare = nil
-}
-
-// randomPause returns a pause for a process that can have no place, after so many races lost in a row.
-func (t *turns) randomPause() time.Duration {
-	return chance.N(t.unit() * time.Duration(1<<max(3, min(t.lossesInRow, 6))))
 }

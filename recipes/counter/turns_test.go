@@ -14,23 +14,28 @@ func TestTurnLength(t *testing.T) {
 }
 
 func TestNextAfterWin(t *testing.T) {
+	const ms = time.Millisecond
 	for _, c := range []struct {
 		name                 string
 		wins                 int
+		took                 time.Duration
 		contended, overtaken bool
 		want                 afterWin
 	}{
-		{"in the turn", 4, true, true, turnGoesOn},
-		{"others may wait", 5, true, false, turnEnds},
-		{"others wait, and others write that do not", 6, true, true, turnEnds},
-		{"none waits", 5, false, false, turnRepeats},
-		{"others write that do not wait in line", 5, false, true, turnPauses},
+		{"in the turn", 4, 99 * ms, true, true, turnContinues},
+		{"others may wait", 5, ms, true, false, turnEnds},
+		{"others wait, and others write that do not", 6, ms, true, true, turnEnds},
+		{"slow writes", 1, 100 * ms, true, false, turnEnds},
+		{"none waits", 5, ms, false, false, turnRepeats},
+		{"others write that do not wait in line", 5, ms, false, true, turnPauses},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, nextAfterWin(c.wins, 5, c.contended, c.overtaken)) })
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, nextAfterWin(c.wins, 5, c.took, c.contended, c.overtaken))
+		})
 	}
 }
 
-func TestLinePosition(t *testing.T) {
+func TestPositionInLine(t *testing.T) {
 	const (
 		mark   = "_c_00000000-0000-8000-8000-000000000000-mark"
 		first  = "_c_ffffffff-0000-8000-8000-000000000001-turn-0000000007"
@@ -41,28 +46,25 @@ func TestLinePosition(t *testing.T) {
 		other  = "_c_00000000-0000-8000-8000-000000000006-turn-2147483647"
 	)
 	for _, c := range []struct {
-		name          string
-		own           string
-		children      []string
-		skipped       string
-		predecessor   string
-		ahead, others int
+		name     string
+		own      string
+		children []string
+		hung     []string
+		want     linePosition
 	}{
-		{"alone", own, []string{mark, own}, "", "", 0, 0},
-		{"the first", own, []string{behind, own}, "", "", 0, 1},
-		{"behind two", own, []string{second, behind, own, first}, "", second, 2, 3},
-		{"behind one that hangs", own, []string{first, own}, first, "", 0, 0},
-		{"behind one, and one that hangs", own, []string{first, second, own}, second, first, 1, 1},
-		{"the list is older", own, []string{first}, "", "", 0, 0},
-		{"no children could be listed", own, nil, "", "", 0, 0},
-		{"no numbers are left", last, []string{other, last}, "", "", 0, 1},
+		{"alone", own, []string{mark, own}, nil, linePosition{}},
+		{"the first", own, []string{behind, own}, nil, linePosition{others: 1}},
+		{"behind two", own, []string{second, behind, own, first}, nil, linePosition{predecessor: second, ahead: 2, others: 3}},
+		{"behind one that hangs", own, []string{first, own}, []string{first}, linePosition{ahead: 1, hung: []string{first}}},
+		{"behind two that hang", own, []string{first, second, own}, []string{second, first}, linePosition{ahead: 2,
+			hung: []string{first, second}}},
+		{"behind one, and one that hangs", own, []string{first, second, own}, []string{second},
+			linePosition{predecessor: first, ahead: 2, others: 1, hung: []string{second}}},
+		{"one that hung is gone", own, []string{own}, []string{second}, linePosition{}},
+		{"the list is older", own, []string{first}, nil, linePosition{}},
+		{"no numbers are left", last, []string{other, last}, nil, linePosition{others: 1, isExhausted: true}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			predecessor, ahead, others := linePosition(c.own, c.children, c.skipped)
-			require.Equal(t, c.predecessor, predecessor)
-			require.Equal(t, c.ahead, ahead)
-			require.Equal(t, c.others, others)
-		})
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, positionInLine(c.own, c.children, c.hung)) })
 	}
 }
 

@@ -58,9 +58,9 @@ func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
 }
 
 // Poll takes the first item off the queue; ErrEmpty if there is none. One list of the queue serves the calls of Poll and
-// Take in the next second. An item is taken by one caller, also when replies are
-// lost. If it cannot be known whether it was taken off, as the package's documentation says, the error matches
-// ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and remove.
+// Take in the next second. An item is taken by one caller, also when replies are lost. If it cannot be known whether it
+// was taken off, as the package's documentation says, the error matches ErrOutcomeUnknown, and the item is returned with
+// it. Corresponds to Curator's poll and remove.
 func (s *Simple) Poll(ctx context.Context) (item []byte, err error) {
 	if err = s.checkReady(ctx); err == nil {
 		item, err = s.takeFirst(ctx, s.listNames)
@@ -133,7 +133,7 @@ func (s *Simple) takeFirst(ctx context.Context, list func(context.Context) ([]st
 		}
 		item, err := s.readItem(ctx, name, true)
 		if err == nil || isUnavailable(err) || errors.Is(err, framework.ErrOutcomeUnknown) {
-			s.removeName(name, errors.Is(err, framework.ErrBadVersion))
+			s.removeName(name, errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrOutcomeUnknown))
 		}
 		if !isUnavailable(err) {
 			return item, err
@@ -164,14 +164,14 @@ func (s *Simple) replaceNames(names []string) (first string, found bool) {
 	return s.names[0], true
 }
 
-// removeName removes a name from the list, if it is still the first: another call may have removed it. If the item was
-// changed it is still in the queue, and the list is dropped.
-func (s *Simple) removeName(name string, changed bool) {
+// removeName removes a name from the list, if it is still the first: another call may have removed it. If the item may
+// still be in the queue, because it was changed or the outcome is unknown, the list is dropped.
+func (s *Simple) removeName(name string, mayBeThere bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case len(s.names) == 0 || s.names[0] != name:
-	case changed:
+	case mayBeThere:
 		s.names = nil
 	default:
 		s.names = s.names[1:]

@@ -134,7 +134,7 @@ func (k *simpleWork) take(ctx context.Context, a *actor, q *queue.Simple) error 
 	item := k.items[name]
 	switch {
 	case item == nil:
-		a.w.violate("simple: nobody has put %q", name)
+		a.w.violate("simple: no client has put %q", name)
 		return err
 	case item.refused:
 		a.w.violate("simple: %s was taken, but not put", name)
@@ -151,7 +151,7 @@ func (k *simpleWork) take(ctx context.Context, a *actor, q *queue.Simple) error 
 	}
 	own := k.numbers[name]
 	for node, other := range after {
-		if before[node] == other && own != "" && node < own && k.items[other] != nil && !k.items[other].unknown {
+		if before[node] == other && own != "" && node < own {
 			a.w.violate("simple: %s has taken %s (%s), and %s (%s) is still there", by, name, own, other, node)
 		}
 	}
