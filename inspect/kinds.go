@@ -107,7 +107,7 @@ const (
 	memberNode               // a UUID
 	readyNode                // of a double barrier that is open
 	queueItem                // of a queue
-	counterMark              // of a number that is being written to
+	counterNode              // of a number that is written to: a mark, or a place in line
 )
 
 // childEntry is a child with its role, and its sort key in the line.
@@ -156,8 +156,8 @@ func parseChild(name string) childEntry {
 	if key, ok := itemKey(name); ok {
 		return of(queueItem, key)
 	}
-	if _, rest, ok := zkpath.ParseProtected(name); ok && rest == "mark" {
-		return of(counterMark, name)
+	if _, rest, ok := zkpath.ParseProtected(name); ok && (rest == "mark" || strings.HasPrefix(rest, "turn-")) {
+		return of(counterNode, name)
 	}
 	return of(foreignChild, "")
 }
@@ -215,7 +215,7 @@ var kindRoles = []struct {
 	{Latch, []childRole{latchCandidate}},
 	{Members, []childRole{memberNode}},
 	{Queue, []childRole{queueItem}},
-	{Number, []childRole{counterMark}},
+	{Number, []childRole{counterNode}},
 }
 
 // classifyChildren judges the names of a node's children. It is a pure function: names come from the tree, where any client

@@ -69,8 +69,9 @@ func TestShapes(t *testing.T) {
 			[]string{"queue-|z|0000000000", "queue-|a|0000000001"}, nil},
 		"kazoo's queue": {[]string{"entry-100-0000000000", "entry-002-0000000001"}, Queue, nil,
 			[]string{"entry-002-0000000001", "entry-100-0000000000"}, nil},
-		"a number that is written to": {[]string{java + "mark"}, Number, nil, nil, nil},
-		"a shard of a queue":          {[]string{"queue-" + uuid}, Unknown, nil, nil, []string{"queue-" + uuid}},
+		"a number that is written to":    {[]string{java + "mark"}, Number, nil, nil, nil},
+		"a number that several write to": {[]string{java + "mark", java + "turn-0000000007"}, Number, nil, nil, nil},
+		"a shard of a queue":             {[]string{"queue-" + uuid}, Unknown, nil, nil, []string{"queue-" + uuid}},
 	} {
 		s := classifyChildren(c.names)
 		assert.Equal(t, c.kind, s.kind, name)
@@ -148,7 +149,7 @@ func FuzzShape(f *testing.F) {
 		aside := 0 // ready, a mark
 		for _, name := range all {
 			r := parseChild(name).role
-			if r == readyNode && s.kind == DoubleBarrier || r == counterMark && s.kind == Number {
+			if r == readyNode && s.kind == DoubleBarrier || r == counterNode && s.kind == Number {
 				aside++
 			}
 		}
