@@ -33,14 +33,14 @@ func TestAddersTakeTurns(t *testing.T) {
 		requests           float64       // for each addition of ours, at most
 	}{
 		{name: "one", ours: 1, gap: 1 * ms, p99: 1 * ms, rate: 1900, requests: 1},
-		{name: "one, and marks of others that rest", ours: 1, resting: 31, gap: 1 * ms, p99: 1 * ms, rate: 1900, requests: 1},
+		{name: "one, and marks of others that rest", ours: 1, resting: 31, gap: 6 * ms, p99: 1 * ms, rate: 1800, requests: 1.1},
 		{name: "two", ours: 2, gap: 25 * ms, p99: 20 * ms, rate: 1600, requests: 1.4},
 		{name: "two, and marks of others that rest", ours: 2, resting: 14, gap: 25 * ms, p99: 20 * ms, rate: 1600, requests: 1.4},
 		{name: "eight", ours: 8, gap: 60 * ms, p99: 35 * ms, rate: 1350, requests: 2.3},
 		{name: "32", ours: 32, gap: 250 * ms, p99: 140 * ms, rate: 1200, requests: 2.4},
 		{name: "eight with a lock", ours: 8, lock: true, gap: 120 * ms, p99: 90 * ms, rate: 1500, requests: 1.9},
 		{name: "one of eight", ours: 1, curators: 7, gap: 60 * ms, p99: 20 * ms, rate: 1000, curatorsRate: 300},
-		{name: "seven of eight", ours: 7, curators: 1, gap: 700 * ms, p99: 110 * ms, rate: 650, curatorsRate: 250},
+		{name: "seven of eight", ours: 7, curators: 1, gap: 700 * ms, p99: 150 * ms, rate: 500, curatorsRate: 250},
 		{name: "four of eight with a lock", ours: 4, curators: 4, lock: true, gap: 150 * ms, p99: 80 * ms, rate: 900,
 			curatorsRate: 300},
 	} {

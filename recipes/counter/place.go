@@ -55,10 +55,8 @@ func (t *turns) awaitPlace(ctx context.Context) error {
 		return t.client.WaitError(ctx, nil)
 	case framework.Retryable(err):
 		return mark.NotExecuted(err) // the retry policy was applied
-	case errors.Is(err, framework.ErrNoNode): // the number was deleted
-		return nil
 	case err != nil:
-		if line.IsRefused(err) {
+		if line.IsRefused(err) && !errors.Is(err, framework.ErrNoNode) { // that is, if the number was deleted
 			t.refusedIn.Store(session.Epoch())
 		}
 		return nil

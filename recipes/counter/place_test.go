@@ -138,11 +138,17 @@ func TestAddersWithoutALine(t *testing.T) {
 		}
 	}
 	equal := same(4, adder{delay: 500 * us, adds: 100, most: time.Second})
-	t.Run("no CREATE", func(t *testing.T) { checkAdders(t, without(4), 0, equal...) })
-	t.Run("no DELETE", func(t *testing.T) { checkAdders(t, without(8), 2*len(equal), equal...) })
+	t.Run("no CREATE", func(t *testing.T) {
+		var server *zktest.Server
+		checkAdders(t, func(t *testing.T, s *zktest.Server) { server = s; without(4)(t, s) }, 0, equal...)
+		require.LessOrEqual(t, server.Counts()["create2"], 2*len(equal), "a mark and a place of each, once")
+	})
+	t.Run("no DELETE", func(t *testing.T) { // first they wait for the places that stay
+		checkAdders(t, without(8), 2*len(equal), same(4, adder{delay: 500 * us, adds: 30, most: 3 * time.Second})...)
+	})
 	t.Run("no numbers", func(t *testing.T) {
 		checkAdders(t, func(t *testing.T, s *zktest.Server) { require.NoError(t, s.SetSequence(path, 1<<31-1)) }, 0,
-			adder{delay: 500 * us, adds: 400}, adder{delay: ms, adds: 100, most: time.Second})
+			adder{delay: 500 * us, adds: 700}, adder{delay: ms, adds: 100, most: time.Second})
 	})
 }
 
@@ -162,11 +168,12 @@ func TestTheLockIsTakenOnlyAfterLostRaces(t *testing.T) {
 	})
 }
 
-// waitInLine returns an adder that has a place behind the hung one, and its number.
-func waitInLine(t *testing.T, s *zktest.Server, ctx context.Context, c *framework.Client) *recipetest.Call[int64] {
+// waitInLine returns an addition to n, a number of c, that has a place behind the hung one.
+func waitInLine(
+	t *testing.T, s *zktest.Server, ctx context.Context, c *framework.Client, n *counter.Long,
+) *recipetest.Call[int64] {
 	t.Helper()
 	other := counter.NewLong(newClient(t, s), path)
-	n := counter.NewLong(c, path)
 	add(t, other, 1)
 	add(t, n, 1)
 	add(t, other, 1) // n's write without a read is refused
@@ -203,7 +210,7 @@ func TestTheWaitInLineEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(background)
 			defer cancel()
 			c := newClient(t, s)
-			call := waitInLine(t, s, ctx, c)
+			call := waitInLine(t, s, ctx, c, counter.NewLong(c, path))
 			before := at(t, s)
 			if lost {
 				s.Expire(session(t, c))
@@ -227,10 +234,26 @@ func TestTheNumberIsDeletedDuringTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create("/counters", nil))
-		call := waitInLine(t, s, background, newClient(t, s))
+		c := newClient(t, s)
+		n := counter.NewLong(c, path)
+		call := waitInLine(t, s, background, c, n)
 		require.NoError(t, s.DeleteAll(path))
-		require.NoError(t, call.End().Err)
-		require.EqualValues(t, 1, call.Value)
-		require.EqualValues(t, 1, at(t, s))
+		require.EqualValues(t, 1, call.End().OK())
+
+		// It is deleted again and again, also when the adder wants a place. The next time there is one.
+		time.Sleep(time.Second)
+		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
+		call = recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+		for range 3 {
+			<-hold.Struck()
+			require.NoError(t, s.DeleteAll(path))
+			last := hold
+			hold = s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
+			last.Release()
+		}
+		hold.Release()
+		require.EqualValues(t, 1, call.End().OK())
+		time.Sleep(time.Second)
+		waitInLine(t, s, background, c, n).End().OK()
 	})
 }

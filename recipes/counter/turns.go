@@ -24,13 +24,15 @@ const (
 	// pauseBetweenTurns is the pause of a process that does not wait in line, in writes, if others write that do not
 	// either, such as Curator's clients.
 	pauseBetweenTurns = 8
+	// repeatsBeforePause is the number of turns in a row after which a process pauses, if there are marks of others: they may
+	// be able to have no places.
+	repeatsBeforePause = 32
 	// turnWithoutPlace is the length of a turn of a process that can have no place.
 	turnWithoutPlace = 16
 	// roundPause is a pause in each round, in writes, in which clients can write that do not wait in line.
 	roundPause = 4
-	// lossesBeforeLine is the number of races lost in a row after which a process waits in line, lossesInTurn that after
-	// which it waits again: perhaps the others regard it as hung.
-	lossesBeforeLine, lossesInTurn = 2, 16
+	// lossesBeforeLine is the number of races lost in a row after which a process waits in line.
+	lossesBeforeLine = 2
 	// turnTime is the time after which a turn ends before its length, so that the others do not regard a process with slow
 	// replies as hung.
 	turnTime = 100 * time.Millisecond
@@ -50,7 +52,7 @@ const (
 )
 
 // nextAfterWin returns what follows a write that was executed, after so many writes and so long a time in a turn of this
-// length. contended reports whether others may wait in line, overtaken whether others have written since the turn before.
+// length. contended reports whether others may wait in line, overtaken whether others may write that do not.
 func nextAfterWin(wins, length int, took time.Duration, contended, overtaken bool) afterWin {
 	switch {
 	case wins < length && took < turnTime:
@@ -77,6 +79,7 @@ type turns struct {
 	current     framework.Stat // the node's, after the last write
 
 	wins     int       // in this turn
+	repeats  int       // turns before this one, since the last wait or pause
 	expected int       // the number of writes for which callers have come in the last turn; 0 for a whole turn
 	began    time.Time // this turn
 	ended    bool      // the next write waits in line
@@ -103,7 +106,6 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 			return nil
 		}
 		t.leaveLine(ctx)
-		t.ended = t.lock == nil
 	}
 	if time.Since(t.lastWin) > leastTurn*t.unit() { // it has rested for about the turn of another
 		t.beginTurn()
@@ -151,18 +153,19 @@ func (t *turns) timeInLine() time.Duration {
 
 // isContended reports whether others may wait in line.
 func (t *turns) isContended() bool {
-	switch {
-	case t.lock != nil:
+	if t.lock != nil {
 		return t.holdsLock()
-	case t.place != nil && t.others > 0:
-		return true
 	}
 	return t.current.NumChildren > 1 && (t.current.Cversion != t.listed.Cversion || t.isPlaceRefused())
 }
 
-// isOvertaken reports whether others write that do not wait in line.
-func (t *turns) isOvertaken() bool {
-	return t.overtaken || t.lock != nil && t.current.NumChildren > 1 // there are marks of others
+// mustPause reports whether others may write that do not wait in line.
+func (t *turns) mustPause() bool {
+	marks := t.current.NumChildren
+	if t.place != nil {
+		marks--
+	}
+	return t.overtaken || marks > 1 && (t.lock != nil || t.repeats >= repeatsBeforePause)
 }
 
 // recordLoss records that a write was refused, because another client has written since the number was known.
@@ -194,13 +197,15 @@ func (t *turns) recordWin(took time.Duration, made framework.Stat) {
 	if t.ended {
 		return
 	}
-	switch nextAfterWin(t.wins, t.length(), t.timeInLine(), t.isContended(), t.isOvertaken()) {
+	switch nextAfterWin(t.wins, t.length(), t.timeInLine(), t.isContended(), t.mustPause()) {
 	case turnEnds:
 		t.ended = true
 	case turnRepeats:
 		t.beginTurn()
+		t.repeats++
 	case turnPauses:
 		t.beginTurn()
+		t.repeats = 0
 		t.notBefore = t.lastWin.Add(min(pauseBetweenTurns*t.unit(), time.Second))
 	}
 }
@@ -221,18 +226,12 @@ func (t *turns) isInLine() bool { return t.holdsLock() || t.place != nil }
 
 // mayContinue reports whether the process in line may continue its turn.
 func (t *turns) mayContinue() bool {
-	switch {
-	case t.ended:
-		return false
-	case t.holdsLock():
-		return t.lockShare.Valid()
-	}
-	return t.place.isValid() && t.lossesInRow < lossesInTurn
+	return !t.ended && (!t.holdsLock() || t.lockShare.Valid())
 }
 
 // endTurnEarly leaves the line because no caller has come. The next write waits in line again if others do.
 func (t *turns) endTurnEarly(ctx context.Context) {
-	t.expected, t.ended = max(t.wins, 1), t.lock == nil && t.isContended()
+	t.expected = max(t.wins, 1)
 	t.leaveLine(ctx)
 }
 
