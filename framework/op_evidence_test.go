@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -95,5 +96,32 @@ func TestCloseEndsWithTheLastCleanup(t *testing.T) {
 		require.NoError(t, c.Close())
 		assert.Equal(t, time.Second, time.Since(began))
 		assert.False(t, srv.Exists("/a"))
+	})
+}
+
+// A reply that comes at the instant at which its caller gives up is the caller's, or is thrown away. No late reply is
+// expected then: Close would wait for it.
+func TestAReplyWhenItsCallerGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		e := connected(t, c).epoch
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 { // select chooses at random
+			r := &operationRun[CreateResult]{}
+			require.NoError(t, r.initialize(t.Context(), c.Create().WithProtection().operation("/a", nil), false))
+			w := newAwaitedRequest().(*awaitedRequest)
+			w.onReply(wire.Reply{Zxid: 7})
+			reply, abandoned, err := w.wait(ended, e, &wire.Call{}, r)
+			require.NoError(t, err)
+			assert.False(t, abandoned)
+			assert.EqualValues(t, 7, reply.Zxid)
+		}
+		assert.Zero(t, c.PendingCleanups())
+
+		p := c.Create().WithProtection().InBackground().ForPath(t.Context(), "/a", nil)
+		require.NoError(t, second(p.Wait(t.Context())))
+		p.operation.(*operationRun[CreateResult]).abandonWait(ended, p)
+		assert.Zero(t, c.PendingCleanups())
+		require.NoError(t, second(p.Wait(t.Context())))
 	})
 }
