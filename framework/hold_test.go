@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,6 +230,36 @@ func TestHoldEndsWithItsNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Young holds share a timer. Each is watched at its own age, whichever others begin and end before it.
+func TestHoldsThatBeginOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		s := connected(t, dial(t, srv))
+		for round := range 2 {
+			var holds []*Hold
+			path := func(i int) string { return fmt.Sprintf("/%d-%d", round, i) }
+			for i := range 6 {
+				holds = append(holds, hold(t, s, path(i), HoldOptions{}))
+				time.Sleep(ownWatchAfter / 10)
+			}
+			holds[0].End(nil)
+			holds[2].End(nil)
+			srv.ResetCounts()
+			time.Sleep(ownWatchAfter*3/10 + time.Millisecond)
+			for i, watched := range []int{0, 1, 1, 2, 3, 4} { // at the age of the hold i
+				time.Sleep(ownWatchAfter / 10)
+				synctest.Wait()
+				assert.Equal(t, watched, srv.CountsOf(s.ID())["exists"], "at the age of hold %d", i)
+			}
+			for i, h := range holds {
+				require.NoError(t, srv.Delete(path(i)))
+				synctest.Wait()
+				assert.False(t, h.Valid(), "hold %d", i)
+			}
+		}
+	})
 }
 
 func TestHoldSurvivesWritesToItsNode(t *testing.T) {
