@@ -303,6 +303,17 @@ func TestHostsFallBack(t *testing.T) {
 	assert.Equal(t, []string{"e:1"}, next(1))
 }
 
+// In the search for a member with a quorum each server has its turn, not only the one after the connected server.
+func TestEachOtherServerHasItsTurn(t *testing.T) {
+	h := newHostProvider([]string{"a:1", "b:1", "c:1"})
+	h.setServers(h.servers, []string{"d:1", "a:1"})
+	for range 3 {
+		turns := []string{h.anotherServer("b:1"), h.anotherServer("b:1"), h.anotherServer("b:1")}
+		assert.ElementsMatch(t, []string{"a:1", "c:1", "d:1"}, turns)
+	}
+	assert.Empty(t, newHostProvider([]string{"a:1"}).anotherServer("a:1"))
+}
+
 // A server that leaves the list is given up by us. Even if the connection to it was young, the rest of the list
 // is tried first, at once: not the further list, on which it still is.
 func TestHostsOfAShorterListWhileConnected(t *testing.T) {
