@@ -98,6 +98,14 @@ func TestANodeReplacedByATransaction(t *testing.T) {
 			})
 		}
 	}
+	t.Run("after a while", func(t *testing.T) { // in which changes that were withheld have been shown
+		replacements(t, []string{"x", "y"}, func(i int) time.Duration {
+			if i == 10 {
+				return 2 * time.Second
+			}
+			return time.Duration(i%7) * time.Millisecond
+		})
+	})
 }
 
 // Changes that come so fast that there never is a moment at which all is known are not kept back for long,
