@@ -535,3 +535,24 @@ func TestMarksOfAProducerThatRestsAgainAreDeleted(t *testing.T) {
 		}
 	})
 }
+
+// A put ends without its outcome, and had been executed. The next request does not reach the server: that put is not taken
+// for executed, and is repeated.
+func TestAPutAfterOneOfUnknownOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{Retries: 1, Sleep: time.Second}))
+		q := queue.New(c, path)
+		put(t, q, "a")
+		s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.LoseReply, Times: 2})
+		require.ErrorIs(t, q.Put(background, []byte("b")), framework.ErrOutcomeUnknown)
+		time.Sleep(time.Second)
+		s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.CutBefore})
+		put(t, q, "c")
+		var h handled
+		stop := consuming(t, q, h.handle)
+		require.Equal(t, []string{"a", "b", "c"}, h.wait(3))
+		stop()
+		tidy(t, s, c)
+	})
+}
