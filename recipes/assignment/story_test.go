@@ -860,3 +860,22 @@ func TestAWeightThatIsSetBetweenTwoRuns(t *testing.T) {
 		}
 	})
 }
+
+// The reply to the write of a list is lost, or the write itself: Run and SetItems try again.
+func TestTheWriteOfAListIsLost(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
+		story(t, func(t *testing.T, w *world) {
+			lost := zktest.Fault{Op: "setData", PathPrefix: members, Action: action}
+			w.s.Inject(lost)
+			p := w.start("a", numbers(2), nil)
+			time.Sleep(10 * time.Second)
+			require.Equal(t, "1=a 2=a", w.owners())
+			w.s.Inject(lost)
+			require.NoError(t, p.a.SetItems(background, numbers(3)))
+			time.Sleep(time.Millisecond)
+			require.Equal(t, "1=a 2=a 3=a", w.owners())
+			p.leave()
+			w.clean(numbers(3)...)
+		})
+	}
+}
