@@ -850,6 +850,19 @@ func TestWarnsOfAnothersNode(t *testing.T) {
 		require.NoError(t, second.WaitCreated(background))
 		synctest.Wait()
 		assert.Equal(t, 1, strings.Count(log.String(), "waiting until it is deleted"), log.String())
+
+		// Another wait for a node of the same session is logged again.
+		soon(t, "made anew", func() bool { return s.Exists(path) && state(second) == node.There })
+		away := s.Inject(zktest.Fault{Session: session(t, c), Op: zktest.OpConnect, Action: zktest.Hold})
+		s.Cut(session(t, c))
+		<-away.Struck()
+		require.NoError(t, s.Delete(path))
+		_, err = s.CreateNode(path, nil, zktest.Ephemeral, session(t, first))
+		require.NoError(t, err)
+		away.Release()
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, 2, strings.Count(log.String(), "waiting until it is deleted"), log.String())
+		require.NoError(t, s.Delete(path))
 		require.NoError(t, second.Close(background))
 	})
 }
