@@ -198,7 +198,8 @@ func TestObserveWithoutRights(t *testing.T) {
 				framework.WithDefaultACL(framework.CreatorACL()...))
 			a := join(t, private, leader.WithID("a"))
 			b := join(t, private, leader.WithID("b"))
-			seen := observe(t, newClient(t, s), path)
+			var log recipetest.Log
+			seen := observe(t, newClient(t, s, framework.WithLogger(log.Logger())), path)
 			require.Equal(t, await(t, a).Node(), seen.next(t, `""`).Leader.Name)
 			left(t, a)
 			require.Equal(t, await(t, b).Node(), seen.next(t, `""`).Leader.Name)
@@ -215,6 +216,7 @@ func TestObserveWithoutRights(t *testing.T) {
 				require.Equal(t, node, got.Leader.Name)
 			}
 			seen.quiet(t)
+			require.NotContains(t, log.String(), "is not ephemeral", "its session is not known")
 		})
 	}
 }
@@ -356,6 +358,7 @@ func TestObserveNodeOfNoSession(t *testing.T) {
 		require.NoError(t, s.Delete(path+"/latch-0000000000"))
 		seen.next(t, `"a"`)
 		left(t, a)
+		seen.next(t, "nobody")
 		require.Equal(t, 1, strings.Count(log.String(), "is not ephemeral"))
 	})
 }
