@@ -428,6 +428,12 @@ func TestCatchUp(t *testing.T) {
 			want = want[1:] // the other was begun, and is not begun again
 		}
 		require.Equal(t, want, l.runs)
+
+		// A record of a later slot, by a process whose clock is ahead, hides no missed one.
+		l.runs = nil
+		require.Equal(t, once.Ran, do(t, once.New(c, path, opts...), at(20), &l))
+		require.Equal(t, once.Ran, do(t, catching, at(17), &l))
+		require.Equal(t, []string{"2026-11-23T20:00:00Z", "2026-11-23T16:00:00Z", "2026-11-23T17:00:00Z"}, l.runs)
 		tidy(t, s, c)
 	})
 }
