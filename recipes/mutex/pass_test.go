@@ -3,6 +3,7 @@ package mutex_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -214,6 +215,42 @@ func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
 		broken.Remove()
 		release(t, lock)
 		release(t, waiter.End().OK())
+		clean(t, s, path)
+	})
+}
+
+// Requests for watches are lost now and then, never twice in a row: the waiter requests them again each time, and so needs
+// no list in the end.
+func TestMarkAfterRequestsForWatchesWereLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock, next, _ := four(t, s)
+		var ahead []context.CancelFunc
+		for range 7 {
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			waiting(t, ctx, mutex.New(newClient(t, s), path))
+			ahead = append(ahead, cancel)
+		}
+		c := newClient(t, s)
+		last := waiting(t, background, mutex.New(c, path))
+		for _, giveUp := range slices.Backward(ahead[1:]) {
+			lost := s.Inject(zktest.Fault{Op: "setWatches", Session: session(t, c), Action: zktest.CutBefore})
+			giveUp()
+			time.Sleep(5 * time.Second)
+			require.Equal(t, 1, lost.Hits())
+		}
+		ahead[0]()
+		time.Sleep(time.Second)
+		for _, n := range next {
+			release(t, lock)
+			lock = n.End().OK()
+		}
+		s.ResetCounts()
+		release(t, lock)
+		lock = last.End().OK()
+		require.Zero(t, s.Counts()["getChildren2"])
+		release(t, lock)
 		clean(t, s, path)
 	})
 }
