@@ -486,3 +486,30 @@ func TestInstancesAreAllOrAnError(t *testing.T) {
 		assert.Equal(t, "a= c=", text(all), "what is no instance is left out")
 	})
 }
+
+// A cache shows nothing until it has read all instances, however long that takes: with a part of them a provider would send
+// all work there.
+func TestCacheShowsNoPartOfTheInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V35})
+		for _, id := range []string{"a", "b", "c"} {
+			register(t, newClient(t, s), web(id, "1"))
+		}
+		c := newClient(t, s)
+		slow := zktest.Fault{Session: recipetest.Session(t, c), Op: "getData", PathPrefix: path + "/b", Action: zktest.DelayReply, Delay: 2 * time.Second}
+		s.Inject(slow)
+		slow.PathPrefix, slow.Action = path+"/c", zktest.Hold
+		read := s.Inject(slow)
+		w, err := services(t, c).Cache("web")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = w.Close() })
+		told := lists(t, w)
+		<-read.Struck()
+		time.Sleep(5 * time.Second)
+		shows(t, w, "")
+		require.Empty(t, told())
+		read.Release()
+		shows(t, w, "a=1 b=1 c=1")
+		require.Equal(t, "a=1 b=1 c=1", told())
+	})
+}
