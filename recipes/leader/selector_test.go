@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -403,6 +405,33 @@ func TestErrorsAfterTheTermAreLogged(t *testing.T) {
 			require.Equal(t, want, strings.Count(log.String(), "after its term had ended"), results[i])
 		}
 		require.Contains(t, log.String(), "half done")
+		require.ErrorIs(t, stop(), context.Canceled)
+	})
+}
+
+// The pauses of a selector grow while no server can be reached. After it has led, those of the next outage begin short again.
+func TestSelectorTriesAgainSoonInALaterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()), framework.WithRetry(retry.RetryNTimes{}),
+			framework.WithConnectionTimeout(time.Second))
+		selector := newSelector(t, c, untilOver)
+		stop := runs(t, selector)
+		for range 3 {
+			require.True(t, selector.HasLeadership())
+			before := len(log.String())
+			s.Stop()
+			time.Sleep(10 * time.Minute)
+			require.NoError(t, s.Start())
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			pauses := regexp.MustCompile(`cannot join.* in=(\S+)`).FindAllStringSubmatch(log.String()[before:], -1)
+			require.Greater(t, len(pauses), 10)
+			first, err := time.ParseDuration(pauses[0][1])
+			require.NoError(t, err)
+			require.LessOrEqual(t, first, 100*time.Millisecond)
+		}
 		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
