@@ -3,6 +3,7 @@ package barrier_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,6 +349,40 @@ func TestCloseBehindRefusals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The pauses grow with the refusals in a row: for a member that gives up after a success they begin short again.
+func TestCloseTriesAgainSoonAfterASuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var blocks atomic.Bool
+		closed, goesOn := make(chan struct{}), make(chan struct{})
+		hooks := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			return func(framework.OperationEnd) {
+				if op.Name == "delete" && op.Path == path+"/ready" && blocks.CompareAndSwap(true, false) {
+					close(closed)
+					<-goesOn
+				}
+			}
+		}}
+		d := barrier.NewDouble(newClient(t, s, framework.WithHooks(hooks)), path, 1)
+		dead, cancel := context.WithCancel(background)
+		cancel()
+		refuse := func(times int) {
+			s.Inject(zktest.Fault{Op: "setData", PathPrefix: path, Times: times, Action: zktest.ReplyError, Err: zktest.ErrNotReadOnly})
+		}
+		blocks.Store(true)
+		refuse(10)
+		require.ErrorIs(t, enter(t, d).Leave(dead), context.Canceled)
+		<-closed
+		second := enter(t, d)
+		refuse(3)
+		require.ErrorIs(t, second.Leave(dead), context.Canceled)
+		synctest.Wait()
+		close(goesOn)
+		time.Sleep(141 * time.Millisecond) // 20 + 40 + 80
+		clean(t, s)
+	})
 }
 
 // Two give up, and the servers take the first one's request to delete its node late: each sees a node of the
