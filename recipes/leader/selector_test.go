@@ -427,7 +427,7 @@ func TestSelectorTriesAgainSoonInALaterOutage(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			pauses := regexp.MustCompile(`cannot join.* in=(\S+)`).FindAllStringSubmatch(log.String()[before:], -1)
-			require.Greater(t, len(pauses), 10)
+			require.NotEmpty(t, pauses)
 			first, err := time.ParseDuration(pauses[0][1])
 			require.NoError(t, err)
 			require.LessOrEqual(t, first, 100*time.Millisecond)
