@@ -497,7 +497,8 @@ func TestLeaveErrors(t *testing.T) {
 func TestLeaveUnreadableMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c, other := newClient(t, s), newClient(t, s)
+		var log recipetest.Log
+		c, other := newClient(t, s, framework.WithLogger(log.Logger())), newClient(t, s)
 		w := entering(t, background, barrier.NewDouble(c, path, 3)).Waits()
 		for _, name := range []string{"!1", "!2"} {
 			java(t, s, other, name)
@@ -510,6 +511,7 @@ func TestLeaveUnreadableMembers(t *testing.T) {
 			require.NoError(t, s.Delete(path+"/"+name))
 		}
 		out.OK()
+		require.NotContains(t, log.String(), "is not an ephemeral node", "their sessions are not known")
 		clean(t, s)
 	})
 }
