@@ -78,9 +78,6 @@ func (t *turns) awaitFirst(ctx context.Context, children []string) error {
 	at := positionInLine(zkpath.Base(t.place.path), children, t.hung)
 	t.others, t.hung = at.others, at.hung
 	if at.predecessor == "" {
-		if at.isExhausted {
-			t.refusePlaces()
-		}
 		return nil
 	}
 	t.overtaken = true
@@ -90,9 +87,6 @@ func (t *turns) awaitFirst(ctx context.Context, children []string) error {
 	switch {
 	case ctx.Err() != nil:
 		return t.client.WaitError(ctx, nil)
-	case errors.Is(err, framework.ErrNoAuth): // events are refused as well
-		t.refusePlaces()
-		return nil
 	case err != nil, stat == nil:
 		return nil
 	}
@@ -113,10 +107,10 @@ type linePosition struct {
 	ahead       int      // the number of places ahead
 	others      int      // the number of all other places, without those of processes that hang
 	hung        []string // those of the processes that hang which are still there
-	isExhausted bool     // there are no further sequence numbers, so the places have no order
 }
 
-// positionInLine returns the position of a place, given the list of children and the places of processes that hang.
+// positionInLine returns the position of a place, given the list of children and the places of processes that hang. Without
+// further sequence numbers each place is the first.
 func positionInLine(own string, children []string, hung []string) (at linePosition) {
 	var all, live []string
 	for _, name := range children {
@@ -130,9 +124,8 @@ func positionInLine(own string, children []string, hung []string) (at linePositi
 			live = append(live, name)
 		}
 	}
-	d := placeOrder.Decide(own, live)
-	at.predecessor, at.isExhausted = d.Predecessor, d.Verdict == line.Exhausted
-	at.ahead, at.others = placeOrder.Decide(own, all).Ahead, max(len(live)-1, 0)
+	at.predecessor, at.others = placeOrder.Decide(own, live).Predecessor, max(len(live)-1, 0)
+	at.ahead = placeOrder.Decide(own, all).Ahead
 	return at
 }
 
@@ -159,12 +152,6 @@ func (t *turns) deletePlace() {
 
 // isPlaceRefused reports whether the process can have no place in the session in which it has last wanted one.
 func (t *turns) isPlaceRefused() bool { return t.epoch != 0 && t.refusedIn.Load() == t.epoch }
-
-// refusePlaces deletes the place and creates none in this session again.
-func (t *turns) refusePlaces() {
-	t.refusedIn.Store(t.place.session.Epoch())
-	t.deletePlace()
-}
 
 // pauseWithoutPlace returns a pause for a process that can have no place: after a turn in which the others could not write,
 // or after lost races.

@@ -27,6 +27,7 @@ type adder struct {
 	most        time.Duration // the longest an addition may take
 	p99         time.Duration // at most
 	adds        int           // in a second, at least
+	opts        []framework.Option
 }
 
 // same returns n adders.
@@ -47,7 +48,7 @@ func checkAdders(t *testing.T, prepare func(*testing.T, *zktest.Server), others 
 		took := make([][]time.Duration, len(clients))
 		end := time.Now().Add(seconds * time.Second)
 		for i, a := range clients {
-			c := newClient(t, s)
+			c := newClient(t, s, a.opts...)
 			s.Delay(session(t, c), a.delay+time.Duration(i)*10*time.Microsecond)
 			n := counter.NewLong(c, path)
 			all.Go(func() {
@@ -145,6 +146,10 @@ func TestAddersWithoutALine(t *testing.T) {
 	})
 	t.Run("no DELETE", func(t *testing.T) { // first they wait for the places that stay
 		checkAdders(t, without(8), 2*len(equal), same(4, adder{delay: 500 * us, adds: 30, most: 3 * time.Second})...)
+	})
+	t.Run("no READ on places", func(t *testing.T) {
+		own := framework.WithDefaultACL(framework.ACL{Perms: framework.PermAll &^ framework.PermRead, Scheme: "world", ID: "anyone"})
+		checkAdders(t, nil, 0, same(3, adder{delay: 500 * us, adds: 100, most: time.Second, opts: []framework.Option{own}})...)
 	})
 	t.Run("no numbers", func(t *testing.T) {
 		checkAdders(t, func(t *testing.T, s *zktest.Server) { require.NoError(t, s.SetSequence(path, 1<<31-1)) }, 0,

@@ -62,7 +62,7 @@ func TestPositionInLine(t *testing.T) {
 			linePosition{predecessor: first, ahead: 2, others: 1, hung: []string{second}}},
 		{"one that hung is gone", own, []string{own}, []string{second}, linePosition{}},
 		{"the list is older", own, []string{first}, nil, linePosition{}},
-		{"no numbers are left", last, []string{other, last}, nil, linePosition{others: 1, isExhausted: true}},
+		{"no numbers are left", last, []string{other, last}, nil, linePosition{others: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, positionInLine(c.own, c.children, c.hung)) })
 	}
