@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// actor is a client, or one of several contenders in it, at one work.
+// actor is a client, or one of its contenders, at one work.
 type actor struct {
 	w    *world
 	p    *chaos.Process
@@ -23,11 +23,11 @@ type actor struct {
 	r    *rand.Rand
 	turn int
 
-	called time.Duration // since when it waits for its next grant
+	called time.Duration // when it began to wait for its next grant
 }
 
-// live takes turns until the faults are over, and one more, which must not fail. If its process ends before, the
-// next one has an actor in its place.
+// live takes turns until the faults are over, and one more turn, which must not fail. If its process ends before, the
+// next process has an actor in its place.
 func (a *actor) live() {
 	defer func() {
 		a.w.mu.Lock()
@@ -40,7 +40,7 @@ func (a *actor) live() {
 		limit, across := a.w.plan.patience(), false
 		if a.r.IntN(4) == 0 {
 			limit = below(a.r, 2*time.Second)
-		} else if rest := a.w.plan.Trouble - a.w.Elapsed(); rest < limit { // the faults will stop meanwhile, and then nobody waits in vain
+		} else if rest := a.w.plan.Trouble - a.w.Elapsed(); rest < limit { // the faults stop while it waits: it must get its turn
 			limit, across = rest+mending+a.w.plan.ending(), true
 		}
 		a.turn++
@@ -68,7 +68,7 @@ func (a *actor) live() {
 	defer cancel()
 	var err error
 	for ctx.Err() == nil && !a.dead() {
-		// The connection may still have to come back, and a right granted before may be lost in this turn.
+		// The connection may still be suspended, and a right granted before may be lost in this turn.
 		a.called = a.w.Elapsed()
 		if err = a.work.turn(ctx, a); err == nil {
 			return
@@ -88,22 +88,22 @@ func (a *actor) live() {
 	)
 }
 
-// dead says whether its process is asked to stop, or has ended.
+// dead reports whether its process is asked to stop, or has ended.
 func (a *actor) dead() bool { return a.p.Context().Err() != nil }
 
-// own is a context that names the owner of a hold.
+// own returns a context that names the owner of a hold.
 func (a *actor) own() context.Context {
 	return context.WithValue(background, turnKey{}, fmt.Sprint(a.who, " ", a.turn))
 }
 
-// mending is how much later the faults may end: a member whose data is lost waits for the others.
+// mending is how much later the faults may end: a member whose data is lost waits for the other members.
 const mending = time.Minute
 
 func (a *actor) name() string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", a.work), "*simulation_test.")
 }
 
-// expected reports an error that a caller could not distinguish from a mistake of its own.
+// expected reports an error that a caller could not distinguish from a mistake in its own code.
 func (a *actor) expected(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -125,13 +125,13 @@ func (a *actor) expected(ctx context.Context, err error) {
 	}
 }
 
-// rest is the pause before a turn at something that all clients see: the more clients, the longer the pause.
+// rest pauses before a turn at something that all clients see: the more clients, the longer the pause.
 func (a *actor) rest() { time.Sleep(below(a.r, 2*time.Second*time.Duration(1+a.w.plan.Clients/8))) }
 
-// errNotNow says that a turn was not taken, which is no failure.
+// errNotNow means that a turn was not taken, which is not a failure.
 var errNotNow = errors.New("not now")
 
-// late is how long after its context a call may return.
+// late is how long after the end of its context a call may return.
 const late = 50 * time.Millisecond
 
 // timed reports a call that outlives its context (promise P4).
@@ -148,7 +148,7 @@ func (a *actor) timed(ctx context.Context, what string) func() {
 	}
 }
 
-// for limits a step that is not the turn's main one.
+// within limits a step that is not the turn's main one.
 func (a *actor) within(d time.Duration) (context.Context, context.CancelFunc) {
 	if a.w.calm() {
 		d = a.w.plan.patience()

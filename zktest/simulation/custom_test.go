@@ -10,20 +10,21 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// Kinds of faults that only these works know.
+// Kinds of faults that only these works have.
 const (
-	// question: a process connects anew to servers that cannot say at the moment whether they stand alone.
+	// question: a process opens a new connection, and the servers cannot reply to the question whether they are
+	// standalone.
 	question  chaos.Kind = "question"
-	flood     chaos.Kind = "burst"      // a client that holds something asks a distant server for very much
-	wallClock chaos.Kind = "wall clock" // the wall clocks of all machines are set
-	swarm     chaos.Kind = "swarm"      // a client asks for very much, whatever else happens
+	flood     chaos.Kind = "burst"      // a client with a hold sends very many requests over a slow connection
+	wallClock chaos.Kind = "wall clock" // the wall clocks of all clients' machines are set
+	swarm     chaos.Kind = "swarm"      // a client sends very many requests, whatever else happens
 
-	lostParents chaos.Kind = "lost parents"       // replies to creates that may be those of directories are lost
-	stranger    chaos.Kind = "stranger"           // a node of no session stands where contenders' and members' do
-	anew        chaos.Kind = "numbers begin anew" // those of the queues, whose items are there
+	lostParents chaos.Kind = "lost parents"       // replies to creates that may create directories are lost
+	stranger    chaos.Kind = "stranger"           // a node without a contender or member is created among theirs
+	anew        chaos.Kind = "numbers begin anew" // the sequence numbers of queues that have items
 )
 
-// custom are the faults that only these works know.
+// custom returns the faults that only these works have.
 func custom(s *stage) map[chaos.Kind]func(*chaos.World, chaos.Fault) func() {
 	kinds := map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
 		question:  func(_ *chaos.World, f chaos.Fault) func() { return s.w.question(f) },
@@ -39,7 +40,8 @@ func custom(s *stage) map[chaos.Kind]func(*chaos.World, chaos.Fault) func() {
 	return kinds
 }
 
-// question makes a client connect anew to servers that cannot tell it at the moment whether they stand alone.
+// question makes a client reconnect to servers that at that moment cannot reply to the question whether they are
+// standalone.
 func (w *world) question(f chaos.Fault) (undo func()) {
 	client := f.Process % w.plan.Clients
 	id := w.session(client)
@@ -69,8 +71,8 @@ func (w *world) question(f chaos.Fault) (undo func()) {
 	}
 }
 
-// burst makes a client that holds something, if there is one, ask a distant server for very much. It must
-// cost neither the session nor a read.
+// burst makes a client, one with a hold if there is any, send very many requests over a slow connection. It must cost
+// neither the session nor a read.
 func (w *world) burst(f chaos.Fault) (undo func()) {
 	clients := w.present()
 	if len(clients) == 0 {
@@ -109,7 +111,7 @@ func (w *world) burst(f chaos.Fault) (undo func()) {
 	}
 }
 
-// swarm makes a client ask for very much at once. Every request gets an answer, or an end.
+// swarm makes a client send very many requests at the same time. Each of them gets a reply, or fails.
 func (w *world) swarm(f chaos.Fault) {
 	clients := w.present()
 	if len(clients) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// draft is what is drawn of a fault. What the fields mean depends on the kind.
+// draft has the random draws for a fault. The meaning of the fields depends on the kind.
 type draft struct {
 	kind   string
 	at     time.Duration
@@ -84,8 +84,8 @@ var (
 		zktest.ReplyError,
 		zktest.HalfHandshake,
 	}
-	// What a server may answer without having done anything. It may say "expired" by mistake as long as it
-	// does not know that it is alone.
+	// Errors that a server may reply without having executed anything. It may reply "expired" by mistake until it
+	// notices that it has no quorum.
 	answers = []zktest.Error{
 		zktest.ErrThrottledOp,
 		zktest.ErrSessionMoved,
@@ -94,7 +94,7 @@ var (
 	}
 )
 
-// faults draws the schedule.
+// faults draws the faults of the plan.
 func (p *plan) faults(r *rand.Rand) (faults []draft) {
 	kinds := slices.Clone(clientFaults)
 	for range 2 {
@@ -127,16 +127,16 @@ func (p *plan) faults(r *rand.Rand) (faults []draft) {
 		if f.kind == "away" { // long enough for a session to end
 			f.lasts *= 3
 			if f.dice%4 == 0 {
-				// For its client, but perhaps not yet for the servers, which had the last ping later; then late
-				// packets arrive.
+				// Long enough that the client loses its session by its clock. The servers got the last ping later, so
+				// they may still have the session; then the delayed packets arrive.
 				f.lasts, f.dir = p.SessionTimeout*2/3+below(r, p.SessionTimeout/3+p.TickTime), zktest.Both
 			}
 		}
 		if f.kind == "strike" && f.action == zktest.ReplyError &&
 			(f.err == zktest.ErrSessionExpired || f.op == zktest.OpConnect) {
-			// Only a leader that has lost the others calls a living session expired, for as long as it takes
-			// it to notice that. So a server that has just opened a session, and is then asked to close the
-			// one before, never does.
+			// Only a leader that has lost its quorum, and has not noticed yet, calls a living session expired. A server
+			// that has just opened a session, and is then asked to close the session before, has a quorum and never
+			// replies so.
 			f.lasts = min(f.lasts, p.bound())
 			if p.Members == 1 || f.op == zktest.OpConnect || f.op == zktest.OpCloseSession {
 				continue
@@ -147,7 +147,7 @@ func (p *plan) faults(r *rand.Rand) (faults []draft) {
 	return faults
 }
 
-// clocks are faults of the machines on which the clients run, and of the answers that decide their rule.
+// clocks draws faults of the clients' machines, and of the replies that decide the clients' rule for holds.
 func (p *plan) clocks(r *rand.Rand) (faults []draft) {
 	for at := time.Second; at < p.Trouble; at += 5*time.Second + below(r, 40*time.Second) {
 		f := draft{
@@ -164,8 +164,8 @@ func (p *plan) clocks(r *rand.Rand) (faults []draft) {
 	return faults
 }
 
-// more adds to every other plan what happens to single processes, operators' changes, and a peer of Java's kind.
-// What shall be without faults stays so.
+// more adds to every other plan faults of single processes, operators' changes, and a peer like Curator for Java. A
+// time without faults stays without faults.
 func (p *plan) more(r *rand.Rand, faults []draft) []draft {
 	if r.IntN(2) > 0 {
 		return faults
@@ -185,7 +185,7 @@ func (p *plan) more(r *rand.Rand, faults []draft) []draft {
 		kinds = append(kinds, "cut", "silence", "away")
 		victims++
 	}
-	if p.onlyRights() { // what else clients do is known only as long as they live
+	if p.onlyRights() { // other works keep a state that a killed process would lose
 		kinds = append(kinds, "kill", "kill", "restart")
 	}
 	for at := p.Calm + time.Second; at < p.Trouble; at += 3*time.Second + below(r, 20*time.Second) {
@@ -204,12 +204,12 @@ func (p *plan) more(r *rand.Rand, faults []draft) []draft {
 	return faults
 }
 
-// onlyRights says whether the clients do nothing but contend.
+// onlyRights reports whether the clients do nothing but contend.
 func (p *plan) onlyRights() bool {
 	return !slices.ContainsFunc(p.Works, func(work string) bool { return !crowded[work] })
 }
 
-// schedule makes the plan's faults of what was drawn. None lasts longer than the time of trouble.
+// schedule makes the plan's faults of the drafts. None lasts longer than the time of trouble.
 func (p *plan) schedule(drafts []draft) {
 	for _, d := range drafts {
 		f := p.fault(d)
@@ -221,14 +221,14 @@ func (p *plan) schedule(drafts []draft) {
 	slices.SortStableFunc(p.Faults, func(a, b chaos.Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
-// fault is what chaos knows of a draft.
+// fault returns a draft as a fault of chaos.
 func (p *plan) fault(d draft) chaos.Fault {
 	toTheEnd := p.Trouble - d.at
 	other := d.other
 	if other == d.member && p.Members > 1 {
 		other = (other + 1) % p.Members
 	}
-	// A client's visitor has a process of its own, beside the client's.
+	// A client's visitor has a process of its own, in addition to the client's.
 	victim, visited := d.client, slices.Contains(p.Works, visits)
 	switch {
 	case d.client == p.Clients: // Java's
@@ -242,7 +242,7 @@ func (p *plan) fault(d draft) chaos.Fault {
 		f.Kind = chaos.Cut
 	case "silence":
 		f.Kind, f.Dir = chaos.Stall, d.dir
-		if d.dice%2 > 0 { // else what was sent arrives late
+		if d.dice%2 > 0 { // otherwise the stalled packets arrive late
 			f.Lasts = toTheEnd
 		}
 	case "delay":
@@ -323,13 +323,13 @@ func (p *plan) fault(d draft) chaos.Fault {
 		f.Kind = chaos.ReplaceMember
 	case "shorten":
 		f.Kind, f.All = chaos.Shrink, d.dice%2 == 0
-	default: // those that wait for a grant
+	default: // the kinds that wait for a grant
 		f.Kind, f.Dir, f.After, f.Times, f.All = chaos.Kind(d.kind), d.dir, d.after, d.times, d.all
 	}
 	return f
 }
 
-// javas is the place of Java's peer among the processes.
+// javas returns the index of the Java-like peer among the processes.
 func (p *plan) javas() int {
 	if slices.Contains(p.Works, visits) {
 		return 2 * p.Clients

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// directory makes one in which a recipe's nodes are, unless the recipe is to do so.
+// directory creates the directory of a recipe's nodes, unless the plan leaves that to the recipe.
 func (w *world) directory(path string) {
 	if !w.plan.Bare {
 		w.must(w.ens.Member(0).Create(path, nil))
@@ -32,8 +32,9 @@ func (w *world) loseParents(after, times int) (undo func()) {
 	}
 }
 
-// strangers are nodes that belong to no session, by work, in the places of contenders, leases, locks and members. Those with
-// a number may belong to a client's session, and to none of its contenders. (In a double barrier a stranger is a member.)
+// strangers are nodes without a contender or member behind them, by work, in the directories of contenders, leases,
+// locks and members. A sequential one may be an ephemeral node of a client's session. (In a double barrier a stranger
+// is a member.)
 var strangers = map[string][]string{
 	"mutex":       {"/mutex/_c_stranger-lock-"},
 	"latch":       {"/latch/_c_stranger-latch-"},
@@ -55,8 +56,8 @@ var strangers = map[string][]string{
 	"discovery":   {"/discovery/web/stranger"},
 }
 
-// stranger puts a node for which no process stands into a directory of one of the works. Those who wait behind it wait until
-// it is deleted, and nobody counts it as one of them.
+// stranger creates a node that no process uses in a directory of one of the works. Contenders behind it wait until it
+// is deleted, and no client counts it as a contender or member.
 func (w *world) stranger(dice int) (undo func()) {
 	paths := strangers[w.plan.Works[dice%len(w.plan.Works)]]
 	leader := w.newest()
@@ -72,16 +73,16 @@ func (w *world) stranger(dice int) (undo func()) {
 	}
 	session := w.session(dice >> 12 % w.plan.Clients)
 	if orphan := dice>>8%2 == 0; orphan && mode == zktest.PersistentSequential && session != 0 {
-		mode = zktest.EphemeralSequential // of a client that does not know it
+		mode = zktest.EphemeralSequential // of a client that did not create it
 	}
-	_, err := leader.CreateNode(place, nil, mode, session) // after an error it may still come
+	_, err := leader.CreateNode(place, nil, mode, session) // after an error the create may still be executed
 	w.Logf("STRANGER %s: %v", place, err)
 	w.Count("strangers", 1)
 	return func() { go w.removeStrangers(place, err != nil) }
 }
 
-// removeStrangers deletes the strangers at a place, until there has been none for a while; with late, until a while after the
-// faults: a member without a quorum may commit its create under the next leader.
+// removeStrangers deletes the strangers at a place until there has been none for a while; with late, until a while
+// after the faults: a member without a quorum may commit its create under the next leader.
 func (w *world) removeStrangers(place string, late bool) {
 	for since := time.Now(); time.Since(since) < 5*time.Second; time.Sleep(100 * time.Millisecond) {
 		select {
@@ -108,7 +109,7 @@ func (w *world) removeStrangers(place string, late bool) {
 	}
 }
 
-// anew lets the numbers of a standalone server's queues begin anew, as a restore does.
+// anew makes the sequence numbers of a standalone server's queues begin again, as a restore does.
 func (w *world) anew() {
 	m := w.ens.Member(0)
 	for _, work := range w.works {

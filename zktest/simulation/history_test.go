@@ -10,19 +10,19 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// opKind says what an operation was.
+// opKind is the kind of an operation.
 type opKind string
 
 const (
-	begins    opKind = "begins" // to hold, with a token
-	ends      opKind = "ends"   // to hold
-	sets      opKind = "sets"   // version From of a counter, whose value it is, to Made
-	setsNot   opKind = "not"    // because the version was not From any more
-	setsMaybe opKind = "maybe"  // nobody knows
+	begins    opKind = "begins" // a hold begins, with a token
+	ends      opKind = "ends"   // a hold ends
+	sets      opKind = "sets"   // a counter's version From is set to Made, which is also the value
+	setsNot   opKind = "not"    // not set, since the version was not From any more
+	setsMaybe opKind = "maybe"  // outcome unknown
 )
 
-// op is an operation's input in a history. A hold ends between the last instant at which it was seen valid
-// and the one at which it was released, or seen lost.
+// op is an operation's input in a history. A hold ends between the last instant at which it was seen valid and the
+// instant at which it was released, or seen lost.
 type op struct {
 	Client int // each contender has its own
 	Kind   opKind
@@ -31,8 +31,7 @@ type op struct {
 	Made   int   `json:",omitempty"`
 }
 
-// record adds to the history of a thing what was called at some time and has returned now, or whose return
-// nobody will see.
+// record adds an operation to the history of a thing: one that has returned now, or one whose return is never seen.
 func (w *world) record(thing string, p *chaos.Process, called time.Duration, o op) {
 	w.mu.Lock()
 	h := w.histories[thing]
@@ -46,8 +45,8 @@ func (w *world) record(thing string, p *chaos.Process, called time.Duration, o o
 	}
 }
 
-// recorded makes a history of a thing, and keeps it in a file of its own if the run is told where (-histories).
-// There is none of a thing that an administrator may take away.
+// recorded creates the history of a thing, in a file of its own, if the flag -histories is set. In plans with an
+// administrator only the counter has a history.
 func (w *world) recorded(thing string) {
 	if *historiesFlag == "" || w.plan.Meddling && thing != "counter" {
 		return

@@ -13,18 +13,18 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// javaPeer contends as Curator for Java does, step by step, for the mutex and for leases of the semaphore: it
-// waits with a part of what it wants in its hand, and deletes late. (It has holds, so that it is known when its
-// rights are over.)
+// javaPeer contends as Curator for Java does, step by step, for the mutex and for leases of the semaphore: it has a
+// part of the leases that it wants while it waits for the next, and deletes late. (It has holds of this library too,
+// which show when its rights end.)
 type javaPeer struct {
 	*actor
-	view *framework.Client // of the present session
+	view *framework.Client // of the current session
 }
 
 // javaRoot is a node for its own writes.
 const javaRoot = root + "/java"
 
-// javaWorks are the works that it takes part in.
+// javaWorks returns the works that the Java-like peer takes part in.
 func (p *plan) javaWorks() (names []string) {
 	for _, name := range []string{"mutex", "semaphore"} {
 		if slices.Contains(p.Works, name) {
@@ -63,7 +63,7 @@ func (w *world) java(p *chaos.Process) {
 }
 
 func (j *javaPeer) turn(name string) error {
-	limit := time.Hour // it gives up when the others have had their last turn
+	limit := time.Hour // it stops when the others have had their last turn
 	if j.r.IntN(4) == 0 {
 		limit = below(j.r, j.w.plan.patience())
 	}
@@ -100,7 +100,7 @@ func (j *javaPeer) whenAtRest(f func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// mutex is an InterProcessMutex.
+// mutex has a turn as an InterProcessMutex.
 func (j *javaPeer) mutex(ctx context.Context, session *framework.Session, work *mutexWork) error {
 	waits := work.l.right.Wants(j.p)
 	path, czxid, unlock, err := j.stand(ctx, work.path)
@@ -128,7 +128,7 @@ func (j *javaPeer) mutex(ctx context.Context, session *framework.Session, work *
 	return nil
 }
 
-// leases are one or two of an InterProcessSemaphoreV2: one after the other, each from the end of the line.
+// leases acquires one or two leases as an InterProcessSemaphoreV2: one after the other, each from the end of the line.
 func (j *javaPeer) leases(ctx context.Context, session *framework.Session, work *semaphoreWork) (err error) {
 	var held []*grant
 	defer func() {
@@ -156,7 +156,7 @@ func (j *javaPeer) leases(ctx context.Context, session *framework.Session, work 
 	return nil
 }
 
-// lease locks, creates, and then waits until all children together are at most as many as there may be.
+// lease locks, creates its node, and then waits until there are at most as many nodes as leases.
 func (j *javaPeer) lease(
 	ctx context.Context,
 	session *framework.Session,
@@ -209,7 +209,7 @@ func awaitEvent(ctx context.Context, watch *framework.Watch) error {
 	}
 }
 
-// stand stands in a line with a UUID of version 4, as Curator does, and returns when it is first.
+// stand joins a line with a UUID of version 4, as Curator does, and returns when its node is the first.
 func (j *javaPeer) stand(
 	ctx context.Context,
 	dir string,
@@ -249,16 +249,15 @@ func (j *javaPeer) stand(
 	return "", 0, nil, err
 }
 
-// late is how much later than it may Java deletes a node, now and then: its guaranteed deletes are tried again
-// in the background.
+// late sometimes waits before a delete, as Java's guaranteed deletes are retried in the background.
 func (j *javaPeer) late() {
 	if j.r.IntN(3) == 0 && !j.w.calm() {
 		time.Sleep(below(j.r, j.w.plan.SessionTimeout))
 	}
 }
 
-// leave deletes a node until it is gone for sure, also if the create's reply was lost, or its session is. What a
-// list does not show that follows a write of the session's own is not there, and will not be.
+// leave deletes a node until it is certainly gone, also if the reply to its create or the session was lost. The list
+// follows a write of the same session: a node that it does not show does not exist, and will not be created.
 func (j *javaPeer) leave(dir string, mine func(string) bool) {
 	for {
 		_, err := j.view.SetData().ForPath(background, javaRoot, nil)
@@ -281,7 +280,7 @@ func (j *javaPeer) leave(dir string, mine func(string) bool) {
 	}
 }
 
-// remove deletes a node, or its session is over.
+// remove deletes a node, until it succeeds or the session is lost.
 func (j *javaPeer) remove(path string) {
 	for {
 		if err := j.view.Delete().Quietly().ForPath(background, path); err == nil || over(err) {

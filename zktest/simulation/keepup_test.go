@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Servers that will grant half the timeout commit fast enough for that: two successive writes have to be
-// recent enough for a hold.
+// Servers that will grant half the timeout commit fast enough for it: two successive writes have to be recent enough
+// for a hold.
 func TestServersKeepUpWithAShorterTimeout(t *testing.T) {
 	shrink := 0
 	for seed := range uint64(2000) {

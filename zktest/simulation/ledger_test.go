@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// hold is what all recipes grant.
+// hold has the methods that the holds of all recipes share.
 type hold interface {
 	Context() context.Context
 	Valid() bool
@@ -25,20 +25,20 @@ type grant struct {
 	hold
 	who     int // the client
 	claim   *chaos.Grant
-	owner   int      // rights of one owner do not exclude one another
+	owner   int      // holds with the same owner do not exclude one another
 	path    string   // of its node
-	more    []string // and of further ones
+	more    []string // the paths of further nodes
 	session int64
-	shared  bool                                    // a reader
-	weight  int                                     // how many leases
-	token   int64                                   // 0: it has none
-	passed  bool                                    // one of several that a node stands for, one after the other
-	line    func(context.Context) ([]string, error) // the paths of those in line; nil: it is not asked
-	first   time.Time                               // of being seen invalid
-	sure    time.Time                               // until when it was said to be certain
+	shared  bool                                    // a reader's
+	weight  int                                     // number of leases
+	token   int64                                   // 0: none
+	passed  bool                                    // one of several holds that use a node one after the other
+	line    func(context.Context) ([]string, error) // the paths of the contenders in line; nil: not checked
+	first   time.Time                               // when it was first seen invalid
+	sure    time.Time                               // until when Remaining called it certain
 
-	recorded bool          // in the history,
-	last     time.Duration // and when it was seen valid last
+	recorded bool          // in the history
+	last     time.Duration // when it was last seen valid
 	told     map[string]bool
 }
 
@@ -48,7 +48,7 @@ func (g *grant) String() string {
 
 func (g *grant) live() bool { return g.Context().Err() == nil }
 
-// same says whether two holds are of one owner, or are one hold reported twice.
+// same reports whether two holds have the same owner, or are one hold reported twice.
 func (g *grant) same(other *grant) bool {
 	if g.owner != 0 && other.owner != 0 {
 		return g.owner == other.owner
@@ -56,13 +56,13 @@ func (g *grant) same(other *grant) bool {
 	return g.path == other.path
 }
 
-// ledger checks one contended thing: its holders, as a right of chaos's, and what they do under it.
+// ledger checks one contended thing: its holders, by a chaos.Right, and their writes.
 type ledger struct {
 	w        *world
 	name     string
 	right    *chaos.Right
 	exact    bool // the thing is exclusive, except among readers, and has tokens
-	recorded bool // holds go into the history: there is one at a time, with tokens that grow
+	recorded bool // holds go into the history: one at a time, with growing tokens
 
 	mu    sync.Mutex
 	held  []*grant
@@ -72,14 +72,14 @@ type ledger struct {
 
 func newLedger(w *world, name string) *ledger { return ledgerOf(w, name, 1) }
 
-// ledgerOf is that of something of which there is more than one.
+// ledgerOf returns a ledger for a thing with several leases.
 func ledgerOf(w *world, name string, leases int) *ledger {
 	l := &ledger{w: w, name: name, right: w.Shared(name, leases).ByClock(), exact: leases == 1}
 	w.must(w.ens.Member(0).Create(root+"/store-"+name, nil))
 	return l
 }
 
-// wants is an actor's wait for the thing.
+// wants is called before an actor waits for the thing; the actor calls done after it.
 func (l *ledger) wants(ctx context.Context, a *actor, what string) (done func()) {
 	timed, waits := a.timed(ctx, what), l.right.Wants(a.p)
 	return func() {
@@ -88,14 +88,14 @@ func (l *ledger) wants(ctx context.Context, a *actor, what string) (done func())
 	}
 }
 
-// oneAtATime makes holds go into the history.
+// oneAtATime makes the ledger record its holds in the history.
 func (l *ledger) oneAtATime() *ledger {
 	l.recorded = true
 	l.w.recorded(l.name)
 	return l
 }
 
-// granted records a hold; the right reports a violation if it must not exist.
+// granted records a hold; the right reports a violation if the hold must not exist.
 func (l *ledger) granted(a *actor, g *grant) *grant {
 	w := l.w
 	g.who, g.session = a.who, w.witness.session(g.path)
@@ -112,7 +112,7 @@ func (l *ledger) granted(a *actor, g *grant) *grant {
 	if l.exact {
 		claim.Token = g.token
 	}
-	g.claim = l.right.Claimed(a.p, claim) // first of all: what others have at this instant counts
+	g.claim = l.right.Claimed(a.p, claim) // first: the other holds count as they are at this instant
 	w.Count("grants", 1)
 	w.Logf("%s is granted to %v, remaining %v", l.name, g, g.Remaining())
 	l.silent(g)
@@ -129,7 +129,7 @@ func (l *ledger) granted(a *actor, g *grant) *grant {
 	return g
 }
 
-// silent reports holds that end by the clock without the context's Done being closed, before anybody asks for
+// silent reports holds that have ended by the clock while Done of their context is not closed, before any call of
 // Valid.
 func (l *ledger) silent(g *grant) {
 	l.mu.Lock()
@@ -138,7 +138,7 @@ func (l *ledger) silent(g *grant) {
 	if !l.exact {
 		return
 	}
-	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
+	time.Sleep(time.Nanosecond) // everything else that happens at this instant comes first
 	for _, other := range others {
 		select {
 		case <-other.Context().Done():
@@ -159,8 +159,8 @@ func (l *ledger) silent(g *grant) {
 	}
 }
 
-// kept reports a hold that was lost by the clock before the time for which it had said that it was certain
-// (unless a server grants less), or that was lost while its session goes on and its node blocks the others.
+// kept reports a hold that was lost by the clock before the end of the time that Remaining had promised (unless a
+// server grants less), or that was lost while its session lives and its node blocks the other contenders.
 func (l *ledger) kept(a *actor, g *grant) {
 	cause := context.Cause(g.Context())
 	if !errors.Is(cause, framework.ErrSessionLost) {
@@ -175,7 +175,7 @@ func (l *ledger) kept(a *actor, g *grant) {
 			time.Until(g.sure),
 		)
 	}
-	time.Sleep(time.Nanosecond) // all that is due at this instant is done first
+	time.Sleep(time.Nanosecond) // everything else that happens at this instant comes first
 	if sessionOf(a.c) == g.session {
 		l.w.violate("%s: %v is lost with its session, which lives on", l.name, g)
 	}
@@ -185,13 +185,14 @@ func (l *ledger) takenAway(g *grant) (r chaos.Removal, away bool) {
 	return l.w.Removed(g.session, append(g.more, g.path)...)
 }
 
-// pardoned says whether a hold need not be known to be lost: an administrator took it away, not long ago.
+// pardoned reports whether a hold may still be valid though an administrator deleted its node or session a short time
+// ago.
 func (l *ledger) pardoned(g *grant) bool {
 	r, away := l.takenAway(g)
 	return away && (!r.Sure || l.w.ago(r.At) <= l.w.slack())
 }
 
-// noticed reports a hold that was taken away long ago and is still valid.
+// noticed reports a hold that is still valid long after an administrator deleted its node or session.
 func (l *ledger) noticed(g *grant) {
 	if r, away := l.takenAway(g); away && r.Sure && l.w.ago(r.At) > l.w.slack() && g.live() &&
 		l.once(g, "taken") {
@@ -199,7 +200,7 @@ func (l *ledger) noticed(g *grant) {
 	}
 }
 
-// once says whether this is the first report of its kind about a hold.
+// once reports whether this is the first report of its kind about a hold.
 func (l *ledger) once(g *grant, kind string) bool {
 	if g.told[kind] {
 		return false
@@ -211,8 +212,8 @@ func (l *ledger) once(g *grant, kind string) bool {
 	return true
 }
 
-// use works under the hold for a while: the fenced store must accept what a valid holder writes, and the
-// writes that the guard allows must be in the order of the tokens.
+// use works under the hold for a while: the fenced store must accept the writes of a valid holder, and the writes that
+// the guard lets through must be in the order of the tokens.
 func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp) {
 	d := below(
 		a.r,
@@ -234,7 +235,7 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 	defer l.ended(a, g)
 	end := time.Now().Add(d)
 	quiet := a.r.IntN(2) == 0 // relies on the context alone
-	sharp := a.r.IntN(2) == 0 // asks the clock at the very instant at which it may end
+	sharp := a.r.IntN(2) == 0 // calls Valid at the very instant at which the hold may end
 	for (time.Now().Before(end) || l.w.keptOn(a.id)) && !l.w.calm() && !a.dead() {
 		if !time.Now().Before(end) {
 			end = time.Now().Add(500 * time.Millisecond)
@@ -272,7 +273,7 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 	l.save(g)
 }
 
-// save writes to a store that refuses old tokens. The writer checks its hold directly before.
+// save writes to a store that refuses smaller tokens. The writer calls Valid directly before.
 func (l *ledger) save(g *grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,12 +295,12 @@ func (l *ledger) save(g *grant) {
 	l.store = max(l.store, g.token)
 }
 
-// one makes a guard of one operation a list.
+// one makes a list of the guard's single operation.
 func one(guard func() framework.TransactionOp) func() []framework.TransactionOp {
 	return func() []framework.TransactionOp { return []framework.TransactionOp{guard()} }
 }
 
-// guarded writes an entry into a log, in one transaction with the guard, which a valid holder passes.
+// guarded writes an entry into a log, in one transaction with the guard. The guard of a valid holder must succeed.
 func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) {
 	ctx, cancel := a.within(2 * time.Second)
 	defer cancel()
@@ -327,7 +328,8 @@ func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) 
 	}
 }
 
-// listed checks that the holder of an exclusive thing is the first of those in line, and any holder one of them.
+// listed checks that the holder of an exclusive thing is the first contender in line, and any other holder is in the
+// line.
 func (l *ledger) listed(a *actor, g *grant) {
 	ctx, cancel := a.within(2 * time.Second)
 	defer cancel()
@@ -350,7 +352,7 @@ func (l *ledger) listed(a *actor, g *grant) {
 	}
 }
 
-// line makes the paths of a recipe's list.
+// line converts a recipe's list of contenders to a list of their paths.
 func line[P any](list func(context.Context) ([]P, error), path func(P) string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) (paths []string, err error) {
 		all, err := list(ctx)
@@ -363,9 +365,8 @@ func line[P any](list func(context.Context) ([]P, error), path func(P) string) f
 
 func (l *ledger) log() string { return root + "/store-" + l.name }
 
-// settle reads the log: all confirmed entries are there, and all entries, also those whose writer never got
-// an answer, are in the order of the tokens. A late write of a former holder would come after one of its
-// successor.
+// settle reads the log. All confirmed entries are there, and all entries, also those without a reply, are in the order
+// of the tokens. A late write of a former holder would come after a write of its successor.
 func (l *ledger) settle() {
 	leader := l.w.ens.Leader()
 	if leader < 0 {
@@ -406,7 +407,7 @@ func (l *ledger) settle() {
 	}
 }
 
-// empty reports contenders that are left.
+// empty reports contenders whose nodes are left.
 func (w *world) empty(dir string) {
 	l := w.ens.Leader()
 	if l < 0 || !w.ens.Member(l).Exists(dir) {

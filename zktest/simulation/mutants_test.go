@@ -26,8 +26,8 @@ var (
 
 func setMutant(_ *testing.T, name string) { mutant.Set(name) }
 
-// TestMutants switches deliberate bugs on, one after the other: the simulation must find each within its
-// number of seeds, and nothing in the same schedule without it. A simulation that finds none proves nothing.
+// TestMutants switches deliberate bugs on, one after the other. The simulation must find each within its number of
+// seeds, and find nothing in the same plan without the bug. A simulation that finds none proves nothing.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		if !strings.Contains(m.bug, *bugFlag) {
@@ -37,7 +37,7 @@ func TestMutants(t *testing.T) {
 			scenario, cfg := simulation(variant{works(m.works), m.rests, m.crowd, m.still})
 			cfg.Count = cmp.Or(*mostFlag, m.within)
 			if testing.Short() {
-				cfg.Count *= 5 // of which chaos plays a fifth
+				cfg.Count *= 5 // chaos plays a fifth of them
 			}
 			if !*shorter {
 				cfg.Shrink = -1
@@ -61,7 +61,7 @@ func TestMutants(t *testing.T) {
 					found.Violation,
 				)
 			})
-			// The plan that was found is played once. (In a child process of this part nothing was found.)
+			// The plan that has found the bug is played once. (A child process of this part has found none.)
 			t.Run("without", func(t *testing.T) {
 				cfg := cfg
 				cfg.Count, cfg.Plan = 1, func(p *chaos.Plan) {
@@ -78,14 +78,14 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// mutants are the deliberate bugs, the works in which to look for them (empty: as the seeds say), and within
-// how many seeds they must be found.
+// mutants are the deliberate bugs, the works in which to look for them (empty: as the seed decides), and the number of
+// seeds within which each must be found.
 var mutants = []struct {
 	bug    string
 	works  string
 	within uint64
-	rests  bool // plans of rests alone
-	crowd  bool // many contenders in one client, and events that come one by one
+	rests  bool // only plans of rests
+	crowd  bool // many contenders in one client, and events that arrive one by one
 	still  bool // nothing takes time
 }{
 	{bug: "no own watch while holding", works: "mutex", within: 500},

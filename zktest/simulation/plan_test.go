@@ -11,64 +11,64 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// plan is what a seed decides before the run: chaos's plan, and the clients and what they do.
+// plan has all decisions of a seed before the run: chaos's plan, the number of clients, and their works.
 type plan struct {
 	*chaos.Plan `json:"-"`
 	scheme
 }
 
-// scheme is what stands in chaos's plan as the simulation's own.
+// scheme is the simulation's own part of chaos's plan.
 type scheme struct {
 	Clients  int
-	Asked    time.Duration // timeout that clients ask for
+	Asked    time.Duration // session timeout that clients ask for
 	Abreast  int           // contenders per client, at the works that allow several
-	Auth     bool          // servers demand authentication
+	Auth     bool          // servers require authentication
 	SASL     bool          // by a SASL login
-	ReadOnly bool          // members without a quorum serve reads to the clients that allow it, which is every other
+	ReadOnly bool          // members without a quorum serve reads to every other client: those that allow it
 	Private  bool          // only authenticated clients may use the nodes
-	OneShot  bool          // caches do without persistent watches
+	OneShot  bool          // caches have no persistent watches
 	Loss     framework.LossPolicy
-	// Meddling plans have an administrator who deletes nodes and ends sessions. Clients cannot know that in
-	// time; see ledger.
+	// Meddling plans have an administrator who deletes nodes and ends sessions. Clients learn of that only later; see
+	// ledger.
 	Meddling bool
-	Calm     time.Duration // how long no faults happen at first, if the rule is to change; else 0
-	Rule     string        // how it changes, if it does: grows, shrinks
-	Before   string        // what else happens before the faults: busy, ghosts
-	Tracks   bool          // clients follow the servers' own list of members
+	Calm     time.Duration // how long there are no faults at first, if the clients' rule changes; else 0
+	Rule     string        // how the rule changes, if it does: grows, shrinks
+	Before   string        // a special fault before the others: busy, ghosts
+	Tracks   bool          // clients follow the servers' list of members
 	Shorter  bool          // servers grant less for a while, in the middle of the faults
-	Rests    bool          // clients do nothing for long before they contend, and faults strike at grants
-	Java     bool          // a peer of Java's kind contends, too
-	Cohorts  []cohort      // of the clients, at the mutex
-	Seldom   bool          // clients but the first one seldom want the mutex
-	Bare     bool          // the recipes' directories are not there, and replies to their first creates are lost
+	Rests    bool          // clients are idle for long before they contend, and faults strike at grants
+	Java     bool          // a peer like Curator for Java contends, too
+	Cohorts  []cohort      // the clients' cohorts at the mutex
+	Seldom   bool          // only the first client often wants the mutex
+	Bare     bool          // the recipes' directories do not exist, and replies to their first creates are lost
 	Restored bool          // items are in the queues, whose numbers begin at 0
 	Works    []string
 }
 
-// cohort says how a client's contenders share a mutex. Without turns each of them stands in line.
+// cohort is how a client's contenders share a mutex. With 0 turns each contender stands in line.
 type cohort struct {
 	Turns int
 	Long  time.Duration
-	Idle  time.Duration // for which the lock is kept
+	Idle  time.Duration // how long the lock is kept
 }
 
-// What changes the clients' rule for holds, and what else may happen in a time without other faults.
+// Changes of the clients' rule for holds, and special faults in a time without other faults.
 const (
-	grows   = "grows"   // the servers, which have claimed to stand alone, say that they are an ensemble
-	shrinks = "shrinks" // they grant half the timeout
-	busy    = "busy"    // a client asks for very much at once, and many answers take as long as a session
-	ghosts  = "ghosts"  // all lose their sessions by the clock, and what they sent in those arrives in the next
+	grows   = "grows"   // the servers, which have said that they are standalone, say that they are an ensemble
+	shrinks = "shrinks" // the servers grant half the timeout
+	busy    = "busy"    // a client sends very many requests, and many replies take as long as a session
+	ghosts  = "ghosts"  // all sessions are lost by the clock, and their last requests arrive during the next sessions
 )
 
-// options are what a run of the simulation is told by flags, or by a row of the deliberate bugs.
+// variant has the options of a run of the simulation, from flags or from a row of the deliberate bugs.
 type variant struct {
-	works []string // what the clients do; none: as the seed says
+	works []string // works of the clients; none: as the seed decides
 	rests bool     // only plans of rests
-	crowd bool     // several contenders in each client, to which events come one by one
+	crowd bool     // several contenders in each client, and events that arrive one by one
 	still bool     // much happens at one instant: one server, no faults, and only work under a hold takes time
 }
 
-// newPlan makes the plan of a seed.
+// newPlan returns the plan of a seed.
 func newPlan(seed uint64, v variant) *plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := &plan{Plan: &chaos.Plan{Seed: seed}}
@@ -104,7 +104,7 @@ func newPlan(seed uint64, v variant) *plan {
 		p.Works = all[:min(1+r.IntN(3), len(all))]
 	}
 	drafts := p.faults(r)
-	r = rand.New(rand.NewPCG(seed, 1<<40)) // what follows does not change what is above
+	r = rand.New(rand.NewPCG(seed, 1<<40)) // the draws below do not change the draws above
 	p.Profile = pick(r, zktest.Profiles()...)
 	p.SASL = p.Auth && r.IntN(2) == 0
 	p.ReadOnly = r.IntN(6) == 0
@@ -138,9 +138,9 @@ func newPlan(seed uint64, v variant) *plan {
 	return p.done()
 }
 
-// done completes a plan that was drawn.
+// done completes a plan after all draws.
 func (p *plan) done() *plan {
-	p.Patience = 3*p.ending() + mending // each actor judges its own
+	p.Patience = 3*p.ending() + mending // each actor checks its own turns
 	own, err := json.Marshal(p.scheme)
 	if err != nil {
 		panic(err)
@@ -167,27 +167,26 @@ func (p *plan) cohorts(r *rand.Rand) {
 	}
 }
 
-// planOf is the simulation's view of a plan that is to be played.
+// planOf returns the simulation's view of a plan that is to be played.
 func planOf(c chaos.Plan) (*plan, error) {
 	p := &plan{Plan: &c}
 	err := json.Unmarshal(c.Own, &p.scheme)
-	if c.Replicas > 0 { // it has been made shorter
+	if c.Replicas > 0 { // the plan was made shorter
 		p.Clients = min(p.Clients, c.Replicas)
 	}
 	return p, err
 }
 
-// keepUp makes the servers commit fast enough for clients with that session timeout: no promise covers slower
-// servers.
+// keepUp makes the servers commit fast enough for clients with that session timeout: no promise covers slower servers.
 func (p *plan) keepUp(timeout time.Duration) {
-	if timeout < 2*p.bound() { // heartbeats, which have to be committed in time
+	if timeout < 2*p.bound() { // heartbeats must be committed in time
 		p.Lag, p.PeerDelay = min(p.Lag, timeout/10), min(p.PeerDelay, timeout/80)
-	} else { // pings wait for writes, and a connection without an answer is given up after (T - D)/3
+	} else { // pings wait for writes, and a connection without a reply is closed after (T - D)/3
 		p.Lag = min(p.Lag, (timeout-p.bound())/6)
 	}
 }
 
-// turns decides whether, and by what, the clients' rule for holds changes.
+// turns decides whether, and how, the clients' rule for holds changes.
 func (p *plan) turns(r *rand.Rand, faults []draft) []draft {
 	extra := p.clocks(r)
 	switch {
@@ -216,7 +215,7 @@ func (p *plan) turns(r *rand.Rand, faults []draft) []draft {
 	return append(faults, extra...)
 }
 
-// calmFor puts a time without faults before the others.
+// calmFor puts a time without faults before the faults.
 func (p *plan) calmFor(d time.Duration, faults []draft) {
 	p.Calm = d
 	p.Trouble += d
@@ -225,8 +224,8 @@ func (p *plan) calmFor(d time.Duration, faults []draft) {
 	}
 }
 
-// bursts makes a client that holds by heartbeats ask for very much at once while nothing is wrong: the
-// heartbeats must not wait for that. Other requests may wait for it, so there are only holds.
+// bursts makes a client that holds by heartbeats send very many requests while nothing is wrong: the heartbeats must
+// not wait for them. Other requests may wait, so the clients only hold.
 func (p *plan) bursts(r *rand.Rand, faults []draft) []draft {
 	if p.Calm > 0 || p.Members == 1 || p.SessionTimeout >= 2*p.bound() || r.IntN(4) > 0 {
 		return faults
@@ -235,7 +234,7 @@ func (p *plan) bursts(r *rand.Rand, faults []draft) []draft {
 		return faults
 	}
 	p.Before = busy
-	// A heartbeat has half the time between two, the way to the server included.
+	// A heartbeat must reach the server within half the time between two heartbeats.
 	p.Lag, p.PeerDelay = min(p.Lag, p.SessionTimeout/40), min(p.PeerDelay, p.SessionTimeout/160)
 	p.calmFor(5*time.Second+4*p.SessionTimeout, faults)
 	return append(faults, draft{
@@ -247,9 +246,9 @@ func (p *plan) bursts(r *rand.Rand, faults []draft) []draft {
 	})
 }
 
-// ghosts keeps every client away, while nothing else is wrong, just until it has lost its session by the
-// clock. The servers have the old session for the rest of the margin, and what was sent in it
-// arrives then, after the next session was opened.
+// ghosts stalls every client, while nothing else is wrong, just until its session is lost by the clock. The servers
+// keep the old session for the rest of the margin, and its last requests arrive then, after the next session was
+// opened.
 func (p *plan) ghosts(r *rand.Rand, faults []draft) []draft {
 	if p.Calm > 0 || p.Members == 1 || p.SessionTimeout < 2*p.bound() || r.IntN(2) > 0 {
 		return faults
@@ -284,8 +283,8 @@ func (p *plan) slowCommits(r *rand.Rand, faults []draft) []draft {
 	return faults
 }
 
-// found decides what clients find in the tree: directories without which they come, and those in which others' nodes are,
-// or whose numbers begin anew.
+// found decides the state of the tree at the start: missing directories, directories with nodes of others, or queues
+// whose numbers begin again.
 func (p *plan) found(r *rand.Rand, faults []draft) []draft {
 	switch r.IntN(3) {
 	case 0:
@@ -305,7 +304,7 @@ func (p *plan) found(r *rand.Rand, faults []draft) []draft {
 	return faults
 }
 
-// first is when the first fault comes that is not what clients find.
+// first returns the time of the first fault that is not a loss of replies to creates.
 func (p *plan) first() time.Duration {
 	at := p.Trouble
 	for _, f := range p.Faults {
@@ -316,31 +315,30 @@ func (p *plan) first() time.Duration {
 	return at
 }
 
-// shortens reports whether servers grant less than was asked for, at some time of the plan.
+// shortens reports whether servers grant less than clients ask for, at some time of the plan.
 func (p *plan) shortens() bool { return p.Rule == shrinks || p.Shorter }
 
-// burst is the number of requests of a burst, and window how many of them may be in flight.
+// burst is the number of requests of a burst, and window the number that may be in flight.
 const burst, window = 600, 8
 
-// reconnecting is how long after a cut all clients that can connect have a connection again.
+// reconnecting is the time after a cut within which all clients that can reconnect have done so.
 const reconnecting = 50 * time.Millisecond
 
-// bound is D: how long a member may go on answering after it has lost the others.
+// bound is D: how long a member may continue to reply after it has lost the other members.
 func (p *plan) bound() time.Duration {
 	if p.Members == 1 {
-		return 0 // it cannot lose a leader
+		return 0 // it has no leader to lose
 	}
 	return p.stale()
 }
 
-// stale is the D that clients are configured with, also those of a single server, which notice that it stands
-// alone.
+// stale is the D in the clients' options, also for a single server, which the clients notice to be standalone.
 func (p *plan) stale() time.Duration { return time.Duration(p.SyncLimit)*p.TickTime + p.TickTime*3/2 }
 
 // patience is how long a client waits for a step when nothing is wrong.
 func (p *plan) patience() time.Duration { return time.Minute + 2*p.SessionTimeout }
 
-// ending is the time after the last fault within which every client must have had a turn.
+// ending is the time after the last fault within which every actor must have had a turn.
 func (p *plan) ending() time.Duration {
 	return 2*time.Minute + 4*p.SessionTimeout + p.bound() + time.Duration(p.Clients*p.Abreast)*2*time.Second
 }
@@ -359,7 +357,7 @@ func (p *plan) server(cfg *zktest.Config) {
 
 const user, password = "sim", "secret"
 
-// options are those of a client.
+// options returns the options of a client.
 func (p *plan) options(client int) []framework.Option {
 	opts := []framework.Option{
 		framework.WithSessionTimeout(p.Asked),

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// Plans of rests have timeouts for both rules, long ones seldom, and faults of members one after the other.
+// Plans of rests have session timeouts for both rules, seldom long ones, and faults of members one after the other.
 func TestPlansOfRests(t *testing.T) {
 	const n = 3000
 	usual, long, longest, beats := 0, 0, time.Duration(0), 0
@@ -53,7 +53,7 @@ func TestPlansOfRests(t *testing.T) {
 	assert.False(t, newPlan(1, variant{rests: true, works: []string{"cache"}}).Rests, "nothing is held")
 }
 
-// What each kind of fault does that waits for a grant, as the members have seen it.
+// Each kind of fault that waits for a grant has its effect: the members' trace shows it so many times.
 func TestFaultsAtAGrant(t *testing.T) {
 	for kind, c := range map[chaos.Kind]struct {
 		fault chaos.Fault

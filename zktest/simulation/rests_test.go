@@ -13,28 +13,26 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// Plans of rests: clients do nothing for up to a session timeout before they contend, or wait in line for as long, and
-// faults strike right when one of them is granted something. A session that pings slowly is touched last long before
-// such a grant, as far as the leader is aware.
-//
-// No two faults strike the members at one time, but for a short pause of the leader when a link fails. So these plans
-// stay within what promise P1 assumes, and the margin that it promises is checked; see [plan.exact].
+// Plans of rests: clients are idle for up to a session timeout before they contend, or wait in line for as long, and
+// faults strike right at a grant. The leader last saw a request of a session that pings slowly long before such a
+// grant. No two faults strike the members at one time, except for a short pause of the leader when a link fails. So
+// these plans stay within the assumptions of promise P1, and the promised margin is checked; see [plan.exact].
 
-// Kinds of faults that wait for a grant, or a release, and then strike once. Delay is how much later; Times is how many
-// milliseconds it lasts, 0: until the fault's end.
+// Kinds of faults that wait for a grant, or a release, and then strike once. Delay is how much later; Times is the
+// duration in milliseconds, 0: until the fault's end.
 const (
-	// cutAtGrant cuts the member of the client that is granted something from all others: both ways, or only what it
-	// sends (FromClient), or is sent (ToClient). With All the client reaches no other member. With After the other
-	// members notice at once, and elect another leader if it has led.
+	// cutAtGrant cuts the member of the client that gets the grant from all other members: both ways, or only for
+	// packets from it (FromClient) or to it (ToClient). With All the client reaches no other member. With After the
+	// other members notice immediately, and elect another leader if it was the leader.
 	cutAtGrant   chaos.Kind = "cut at a grant"
-	moveAtGrant  chaos.Kind = "move at a grant"  // the client's connection is closed, and its member not reached again
-	stallAtGrant chaos.Kind = "stall at a grant" // what the connection carries arrives later, all together
+	moveAtGrant  chaos.Kind = "move at a grant"  // the client's connection is closed, and its member is not reachable again
+	stallAtGrant chaos.Kind = "stall at a grant" // packets of the connection arrive later, all together
 	pauseAtGrant chaos.Kind = "pause at a grant" // the leader pauses
 	// moveAtRelease is moveAtGrant for a client that may be granted next.
 	moveAtRelease chaos.Kind = "move at a release"
 )
 
-// atGrant are those kinds, as a configuration of chaos wants them.
+// atGrant adds these kinds to the kinds of a chaos configuration.
 func atGrant(s *stage, kinds map[chaos.Kind]func(*chaos.World, chaos.Fault) func()) {
 	for kind, strike := range map[chaos.Kind]func(*world, chaos.Fault, int) func(){
 		cutAtGrant: (*world).cutOff, moveAtGrant: (*world).move, stallAtGrant: (*world).stall,
@@ -46,14 +44,14 @@ func atGrant(s *stage, kinds map[chaos.Kind]func(*chaos.World, chaos.Fault) func
 	}
 }
 
-// rests says whether the seed's plan is one of rests.
+// rests reports whether the seed's plan is one of rests.
 func (p *plan) rests(v variant) bool {
 	crowds := len(v.works) > 0 && slices.ContainsFunc(v.works, func(work string) bool { return !crowded[work] })
 	return !v.still && !v.crowd && !crowds &&
 		(v.rests || rand.New(rand.NewPCG(p.Seed, 1<<46)).IntN(5) == 0)
 }
 
-// drawRests makes a plan of rests.
+// drawRests draws a plan of rests.
 func (p *plan) drawRests(v variant) (drafts []draft) {
 	r := rand.New(rand.NewPCG(p.Seed, 1<<47))
 	p.Rests, p.Abreast, p.Works = true, 1, v.works
@@ -72,8 +70,8 @@ func (p *plan) drawRests(v variant) (drafts []draft) {
 	p.PeerDelay = pick(r, 0, 0, below(r, min(p.TickTime/12, 50*time.Millisecond)))
 	p.keepUp(p.SessionTimeout)
 
-	// The fault lasts until others have had the lock: the members notice that a link fails, elect, and expire the
-	// session at a multiple of the tick.
+	// The fault lasts until other contenders have had the lock: the members notice that a link fails, elect a leader,
+	// and expire the session at a multiple of the tick.
 	lasts := p.SessionTimeout + p.bound() + p.Election + 2*p.TickTime + time.Second
 	episodes := 3
 	if p.SessionTimeout > 20*time.Second {
@@ -93,7 +91,7 @@ func (p *plan) drawRests(v variant) (drafts []draft) {
 	return drafts
 }
 
-// drawTimeout draws a session timeout for either rule, seldom a long one: that takes long to play.
+// drawTimeout draws a session timeout for either rule, seldom a long one, which takes long to play.
 func (p *plan) drawTimeout(r *rand.Rand) {
 	rare := r.IntN(12) == 0
 	for {
@@ -153,12 +151,12 @@ func (p *plan) episode(r *rand.Rand, at, lasts time.Duration) (drafts []draft) {
 	return drafts
 }
 
-// pause is how long the leader may pause, beside the delay between members: by what the clients assume, J.
+// pause returns how long the leader may pause, in addition to the delay between members, by the clients' assumption J.
 func (p *plan) pause() time.Duration {
 	return min(p.TickTime/2, p.SessionTimeout/8-2*p.PeerDelay).Truncate(time.Millisecond)
 }
 
-// links draws faults of the clients' links, at any time.
+// links draws faults of the clients' connections, at any time.
 func (p *plan) links(r *rand.Rand) (drafts []draft) {
 	for at := time.Second; at < p.Trouble; at += below(r, p.SessionTimeout) {
 		f := draft{
@@ -167,7 +165,7 @@ func (p *plan) links(r *rand.Rand) (drafts []draft) {
 			client: r.IntN(p.Clients),
 			dir:    pick(r, zktest.ToClient, zktest.ToClient, zktest.FromClient, zktest.Both),
 			delay:  below(r, p.SessionTimeout/8),
-			dice:   2 * r.IntN(2), // what was sent arrives late
+			dice:   2 * r.IntN(2), // delayed packets arrive late
 		}
 		if f.lasts = below(r, p.SessionTimeout/2); f.kind == "away" {
 			f.lasts = below(r, 2*p.SessionTimeout)
@@ -179,13 +177,13 @@ func (p *plan) links(r *rand.Rand) (drafts []draft) {
 
 func milliseconds(d time.Duration) int { return max(int(d.Milliseconds()), 1) }
 
-// exact says whether the plan stays within what promise P1 assumes.
+// exact reports whether the plan stays within the assumptions of promise P1.
 func (p *plan) exact() bool {
 	alone := p.Members == 1 && !p.Meddling && p.Rule == "" && !p.Shorter
 	return p.Rests || alone
 }
 
-// kind is the plan's, for figures.
+// kind returns the kind of the plan, for statistics.
 func (p *plan) kind() string {
 	switch {
 	case p.Members == 1:
@@ -198,7 +196,7 @@ func (p *plan) kind() string {
 	return "rests, bound"
 }
 
-// idle is what a client does between two turns: nothing, at times for long.
+// idle pauses between two turns, in plans of rests at times for long.
 func (a *actor) idle() {
 	if !a.w.plan.Rests {
 		time.Sleep(below(a.r, 200*time.Millisecond))
@@ -223,7 +221,7 @@ type trap struct {
 	undos []func()
 }
 
-// await makes a fault strike the client that is granted something next.
+// await makes a fault wait for the next grant, or release, and strike then.
 func (w *world) await(f chaos.Fault, strike func(client int) (undo func())) (undo func()) {
 	t := &trap{w: w, release: f.Kind == moveAtRelease, f: f, strike: strike}
 	w.mu.Lock()
@@ -232,7 +230,7 @@ func (w *world) await(f chaos.Fault, strike func(client int) (undo func())) (und
 	return t.end
 }
 
-// happens is called when a client is granted something, or gives it back: it has the faults strike that wait for that.
+// happens is called when a client gets a grant, or releases: the faults that wait for that strike.
 func (w *world) happens(release bool, client int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,7 +268,7 @@ func (t *trap) strikes(client int) {
 	}
 }
 
-// end undoes the fault, or takes it back if it has not struck.
+// end undoes the fault, or removes it if it has not struck.
 func (t *trap) end() {
 	t.w.mu.Lock()
 	t.w.traps = slices.DeleteFunc(t.w.traps, func(other *trap) bool { return other == t })
@@ -283,7 +281,7 @@ func (t *trap) end() {
 	}
 }
 
-// member is the one that a client is connected to, -1 if there is none.
+// member returns the member that a client is connected to, -1 if there is none, and the client's session.
 func (w *world) member(client int) (n int, session int64) {
 	id := w.session(client)
 	return slices.IndexFunc(w.ens.Members(), func(m *zktest.Server) bool {
@@ -360,7 +358,7 @@ func (w *world) pauseLeader(chaos.Fault, int) (undo func()) {
 	return w.ens.Member(l).Resume
 }
 
-// keeps counts the faults because of which a client goes on holding what it has.
+// keeps counts the faults during which a client keeps its hold.
 func (w *world) keeps(client, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -384,7 +382,7 @@ func (w *world) confine(client int, members ...int) (reach func()) {
 	return func() { close(down) }
 }
 
-// cutOffNow says whether a client reaches one member at most.
+// cutOffNow reports whether a client reaches one member at most.
 func (w *world) cutOffNow(client int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -399,13 +397,13 @@ func (w *world) cutOffNow(client int) bool {
 	return len(up) > 0 && len(up) >= w.plan.Members-1
 }
 
-// wall is between a client and a member, until it is closed.
+// wall blocks connections of a client to a member, until down is closed.
 type wall struct {
 	addr string
 	down chan struct{}
 }
 
-// dial connects a client's process to a member that it can reach.
+// dial connects a client's process to a member, after waiting for the walls before it.
 func (w *world) dial(p *chaos.Process, client int) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		w.mu.Lock()

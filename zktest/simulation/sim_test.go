@@ -31,10 +31,10 @@ var (
 	mutantFlag = flag.String("mutant", "", "a deliberate bug to switch on; needs the build tag mutants")
 )
 
-// short is how many seeds a usual test run has. With -short chaos plays a fifth of them.
+// short is the number of seeds of a usual test run. With -short chaos plays a fifth of them.
 const short = 20
 
-// simulation is what chaos needs to know.
+// simulation returns the scenario and the configuration for chaos.
 func simulation(v variant) (scenario func(*chaos.World), cfg chaos.Config) {
 	s := &stage{}
 	return s.play, chaos.Config{
@@ -48,7 +48,7 @@ func simulation(v variant) (scenario func(*chaos.World), cfg chaos.Config) {
 	}
 }
 
-// works are those in a list with commas.
+// works splits a list at its commas.
 func works(list string) []string {
 	if list == "" {
 		return nil

@@ -14,8 +14,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The faults are over, and the members still look for a leader. A client that never had a session cannot know
-// that none of those that hung up has opened one; one that had a session has no such excuse.
+// The faults are over, and the members still have no leader. A client that never had a session cannot know whether a
+// member that closed its connection had opened a session before; for a client that had a session the same error is a
+// violation.
 func TestAVisitorBeforeThereIsALeader(t *testing.T) {
 	for _, met := range []bool{false, true} {
 		t.Run(fmt.Sprint("had a session: ", met), func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-// witness checks holds by the clients' hooks, at the instant at which each begins and ends. A ledger is told
-// of a grant by its holder, a few steps later. Only the witness sees what happens between steps at one
-// virtual instant, such as an end that comes after the next hold's beginning.
+// witness checks holds by the clients' hooks, at the instants at which each begins and ends. A ledger gets a grant from
+// its holder, a few steps later. Only the witness sees several steps at one virtual instant, such as an end after the
+// beginning of the next hold.
 type witness struct {
 	w *world
 
@@ -25,29 +25,29 @@ type witness struct {
 	open  map[*holding]bool
 	ids   map[string]int64      // the sessions of all holds, by their nodes
 	lost  map[string]bool       // the nodes of holds that did not end by their release
-	last  map[string]mark       // by what is held
-	past  map[string][]*holding // lost by the clock, and not granted to another since
+	last  map[string]mark       // by thing
+	past  map[string][]*holding // lost by the clock, and not granted to another client since
 }
 
-// holding is a hold between its hooks.
+// holding is a hold between its two hooks.
 type holding struct {
 	framework.HoldInfo
 	thing  string // the directory of the line
 	kind   heldKind
-	turn   any // whose it is
+	turn   any // the owner of the turn
 	began  time.Time
 	amiss  []amiss // violations, unless the hold turns out never to have been granted
 	client int
 
-	ended time.Time // zero while it has not
+	ended time.Time // zero while it has not ended
 	lost  bool      // it was lost, not released
-	cut   bool      // then its client could not close what is left of its session
-	next  time.Time // when it was granted to another while it had not ended; zero if it was not
+	cut   bool      // when it was lost, its client could not reach a member to close the session
+	next  time.Time // when another client got a grant before this end; zero if none did
 }
 
-// amiss is a hold that existed beside too many others. The hooks are told of a loss a moment later, at the
-// same virtual instant; so it is with a term, which one goroutine ends while another waits to delete its
-// node. A hold whose end was reported at the instant in question had already ended.
+// amiss is a hold that existed beside too many others. The hooks report a loss a moment later, at the same virtual
+// instant, and so the end of a term, which one goroutine ends while another waits to delete its node. A hold whose end
+// was reported at that instant had already ended.
 type amiss struct {
 	what   string
 	at     time.Time
@@ -55,7 +55,7 @@ type amiss struct {
 	most   int
 }
 
-// stands says whether it is true. witness.mu is held.
+// stands reports whether the violation is real. witness.mu is held.
 func (a amiss) stands() bool {
 	n := 0
 	for _, s := range a.beside {
@@ -66,12 +66,12 @@ func (a amiss) stands() bool {
 	return n > a.most
 }
 
-// mark is the largest token of a thing, of all and of those who hold it alone.
+// mark has the largest tokens of a thing: of all holders, and of its exclusive holders.
 type mark struct{ all, alone int64 }
 
 type heldKind struct {
-	shared bool // with the like
-	leases int  // so many at a time; 0: one
+	shared bool // does not exclude other shared holds
+	leases int  // how many at a time; 0: one
 }
 
 // heldKinds are the recipes whose holds exclude others.
@@ -101,7 +101,7 @@ func newWitness(w *world) *witness {
 // turnKey is the context key of a turn's owner.
 type turnKey struct{}
 
-// hooks are those of a client.
+// hooks returns the hooks of a client.
 func (n *witness) hooks(client int) framework.Hooks {
 	return framework.Hooks{
 		Hold: func(ctx context.Context, info framework.HoldInfo) (context.Context, func(error)) {
@@ -133,7 +133,8 @@ func (n *witness) hooks(client int) framework.Hooks {
 			return nil
 		},
 		State: func(s framework.StateReport) {
-			// Not "stuck": where a commit takes much of a short timeout a client tries another server shortly before the end.
+			// Not "stuck": where a commit takes a large part of a short timeout, a client tries another server shortly
+			// before the end.
 			if (s.Reason == "silent" || s.Reason == "protocol") && n.w.settled() {
 				n.w.violate("hooks: client %d closes a connection with which nothing is wrong: %v", client, s.Err)
 			}
@@ -145,13 +146,13 @@ func (s *holding) String() string {
 	return fmt.Sprintf("client %d's %s (%s, token %d)", s.client, s.Path[len(root):], s.Recipe, s.Token)
 }
 
-// excludes says whether two holds of a thing must not exist at one time.
+// excludes reports whether two holds of a thing must not exist at one time.
 func (s *holding) excludes(other *holding) bool {
 	switch {
-	case s.Path == other.Path: // one hold reported twice
+	case s.Path == other.Path: // one hold, reported twice
 	case s.kind.leases > 0:
 	case s.kind.shared && other.kind.shared:
-	case s.kind.shared && s.turn != nil && s.turn == other.turn: // a writer that becomes a reader
+	case s.kind.shared && s.turn != nil && s.turn == other.turn: // a writer that downgrades
 	default:
 		return true
 	}
@@ -205,7 +206,7 @@ func (n *witness) begins(s *holding) {
 	}
 }
 
-// follows notes which holds of others a new one comes after. witness.mu is held.
+// follows records when a new hold comes after the holds of other clients. witness.mu is held.
 func (n *witness) follows(s *holding, beside []*holding) {
 	for _, other := range beside {
 		if s.excludes(other) && s.client != other.client && other.next.IsZero() {
@@ -220,8 +221,7 @@ func (n *witness) follows(s *holding, beside []*holding) {
 	})
 }
 
-// margin notes how long after a hold's end by the clock another was granted. Promise P1 says how long that is at
-// least.
+// margin records how long after a hold's end by the clock another client was granted. Promise P1 has a least time.
 func (n *witness) margin(s *holding, d time.Duration) {
 	timeout := n.w.plan.SessionTimeout
 	if n.w.plan.Rule == shrinks || n.w.plan.Shorter {
@@ -240,7 +240,7 @@ func (n *witness) margin(s *holding, d time.Duration) {
 	}
 }
 
-// session is that of a hold, by its node.
+// session returns the session of a hold, by its node.
 func (n *witness) session(node string) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -251,8 +251,8 @@ func (n *witness) session(node string) int64 {
 	return id
 }
 
-// lasts says whether a node's hold was there for certain until its release: it was not lost, and no fault may have
-// taken its node away, of which its holder would know only later.
+// lasts reports whether a node's hold was certain until its release: it was not lost, and no fault may have deleted its
+// node, of which the holder would learn only later.
 func (n *witness) lasts(node string) bool {
 	n.mu.Lock()
 	id, lost := n.ids[node], n.lost[node]
@@ -261,8 +261,8 @@ func (n *witness) lasts(node string) bool {
 	return !lost && !removed && !n.w.MayHaveEnded(id)
 }
 
-// deletes reports the deletion of the node of a live hold: the hold must have ended before, since the next
-// waiter may hold as soon as the node is gone.
+// deletes reports a violation if the node of a hold is deleted before the hold has ended: the next waiter may hold as
+// soon as the node is gone.
 func (n *witness) deletes(node string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -284,8 +284,7 @@ func (n *witness) deletes(node string) {
 	}
 }
 
-// leads records a term. The hooks may be told of its end only after its node's deletion, but its context ends
-// before.
+// leads records a term. The hooks may report its end only after the delete of its node, but its context ends before.
 func (n *witness) leads(term *leader.Term) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -307,13 +306,13 @@ func (n *witness) ends(s *holding, cause error) {
 		}
 	}
 	n.mu.Unlock()
-	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
+	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was never granted
 		return
 	}
 	n.complain(s)
 }
 
-// settle reports holds that have not ended yet.
+// settle reports holds that have not ended.
 func (n *witness) settle() {
 	n.mu.Lock()
 	left := make([]*holding, 0, len(n.open))
@@ -337,7 +336,7 @@ func (n *witness) complain(s *holding) {
 	}
 }
 
-// pardoned is as a ledger's.
+// pardoned is as [ledger.pardoned].
 func (n *witness) pardoned(s *holding) bool {
 	r, away := n.w.Removed(s.SessionID, s.Path)
 	return away && (!r.Sure || n.w.ago(r.At) <= n.w.slack())

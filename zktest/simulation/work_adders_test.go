@@ -16,15 +16,15 @@ func init() {
 	kinds["limits"] = newLimitsWork
 }
 
-// addersWork: all clients add to one number, each through a counter of its own, which their actors share. No
-// addition is executed twice and none is lost: nobody gets the sum of another one, each client's sums grow,
-// and in the end the number is what was acknowledged and a part of what is unknown.
+// addersWork: all clients add to one number, each through a counter that the client's actors share. No addition is
+// executed twice and none is lost: no two additions return the same sum, each client's sums grow, and in the end the
+// number is the sum of the acknowledged additions and of a part of the additions with unknown outcome.
 type addersWork struct {
 	path string
 
 	mu      sync.Mutex
 	numbers map[*framework.Client]*counter.Long
-	sums    map[int64]int // and whose they are
+	sums    map[int64]int // the client of each sum
 	last    map[int]int64 // by actor
 	acked   int64
 	unknown int64
@@ -37,7 +37,7 @@ func newAddersWork(w *world) workload {
 	return k
 }
 
-// number is the one that the actors of a client share.
+// number returns the counter that the actors of a client share.
 func (k *addersWork) number(c *framework.Client) *counter.Long {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +62,7 @@ func (k *addersWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// failed counts what is unknown: that is no failure of the turn.
+// failed counts additions with unknown outcome, which do not fail the turn.
 func (k *addersWork) failed(err error) error {
 	if !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return err
@@ -103,8 +103,8 @@ func (k *addersWork) settle(w *world) {
 	}
 }
 
-// limitsWork: all clients add to one number of 32 bits, and subtract, so much that every other sum does not fit. Who is
-// refused was so by what the number is.
+// limitsWork: all clients add to one number of 32 bits, and subtract, so much that every other sum does not fit. An
+// addition was refused only if the number was such that the sum did not fit.
 type limitsWork struct {
 	path string
 
@@ -112,14 +112,14 @@ type limitsWork struct {
 	numbers map[*framework.Client]*counter.Integer
 }
 
-// stride is what is added: four numbers fit.
+// stride is the amount that is added: four numbers fit.
 const stride = 1 << 30
 
 func newLimitsWork(w *world) workload {
 	return &limitsWork{path: root + "/limits", numbers: map[*framework.Client]*counter.Integer{}}
 }
 
-// number is the one that the actors of a client share.
+// number returns the counter that the actors of a client share.
 func (k *limitsWork) number(c *framework.Client) *counter.Integer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +129,7 @@ func (k *limitsWork) number(c *framework.Client) *counter.Integer {
 	return k.numbers[c]
 }
 
-// is what the number is, and the transaction that has made it so, 0 if that is not known.
+// is returns the number, and the zxid of its last write, 0 if that is not known.
 func (k *limitsWork) is(w *world) (n int32, by int64) {
 	leader := w.newest()
 	if leader == nil {

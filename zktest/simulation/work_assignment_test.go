@@ -20,15 +20,15 @@ func init() {
 	crowded["assignment"] = true
 }
 
-// assignmentWork: all clients share items, join and leave, and change the list. No item has two owners, not
-// even while the former one's function has not returned; its tokens grow; its function hears of a loss; and
-// when the faults are over every item gets an owner again, the one that the plan names.
+// assignmentWork: all clients share items, join and leave, and change the list. No item has two owners, not even while
+// the former owner's function has not returned; tokens of an item grow; its function learns of a loss; and when the
+// faults are over every item gets an owner again, the member that the plan names.
 type assignmentWork struct {
 	path   string
 	rights map[string]*chaos.Right
 
 	mu    sync.Mutex
-	again map[string]bool // what somebody has had since the faults are over
+	again map[string]bool // items that had an owner after the faults were over
 }
 
 var (
@@ -44,7 +44,7 @@ func newAssignmentWork(w *world) workload {
 	return k
 }
 
-// sharing is one Run.
+// sharing is one call of Run.
 type sharing struct {
 	*assignment.Assignment
 	a *actor
@@ -57,7 +57,7 @@ type sharing struct {
 func (k *assignmentWork) turn(ctx context.Context, a *actor) error {
 	a.rest()
 	list := pick(a.r, nil, alwaysItems, moreItems)
-	if a.turn%1_000_000 == 1 { // at first there is none
+	if a.turn%1_000_000 == 1 { // at first there is no list
 		list = alwaysItems
 	}
 	settle := below(a.r, time.Second) + time.Millisecond
@@ -103,7 +103,7 @@ func (k *assignmentWork) turn(ctx context.Context, a *actor) error {
 	}
 }
 
-// work has an item, and is in no hurry to give it back. Now and then it gives up early.
+// work owns an item until its context ends. Sometimes it returns early.
 func (k *assignmentWork) work(ctx context.Context, s *sharing, item assignment.Item) error {
 	a := s.a
 	g := k.rights[item.Name()].Claimed(a.p, chaos.Claim{
@@ -134,14 +134,14 @@ func (k *assignmentWork) work(ctx context.Context, s *sharing, item assignment.I
 		a.w.violate("assignment: client %d: the function of item %s has not heard of its loss: %v", a.id,
 			item.Name(), context.Cause(item.Context()))
 	}
-	if s.r.one(2) && !a.w.calm() { // it is slow
+	if s.r.one(2) && !a.w.calm() { // it is slow to return
 		time.Sleep(s.r.below(2 * a.w.plan.SessionTimeout))
 	}
 	return ctx.Err()
 }
 
-// settled says whether all items have had owners since the faults are over, the plan gives each to a member that
-// is there, and this member has just those that it gives to this one.
+// settled reports whether all items have had owners after the end of the faults, the plan gives each item to a present
+// member, and this member has exactly the items that the plan gives to it.
 func (k *assignmentWork) settled(ctx context.Context, s *sharing) bool {
 	s.mu.Lock()
 	has := maps.Clone(s.has)
@@ -181,7 +181,7 @@ func (s *sharing) note(item string, has bool) {
 	}
 }
 
-// randomly is a source for several goroutines.
+// randomly is a random source that several goroutines can use.
 type randomly struct {
 	mu sync.Mutex
 	r  *rand.Rand

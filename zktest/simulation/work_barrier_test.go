@@ -13,7 +13,7 @@ func init() {
 	kinds["double"] = newDoubleWork
 }
 
-// barrierWork: the first client sets and removes the barrier, the others wait for it to be gone.
+// barrierWork: the first client sets and removes the barrier, the others wait for its removal.
 type barrierWork struct {
 	path string
 
@@ -48,8 +48,8 @@ func (k *barrierWork) turn(ctx context.Context, a *actor) error {
 	done()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A leader that has lost the others, and its followers, may show the state before it was set. For how
-	// long is known, except for members that serve without a quorum.
+	// A leader that has lost its quorum, and its followers, may show the state from before the barrier was set. The
+	// time for which they may is known, except for members that serve without a quorum.
 	if err == nil && !k.set.IsZero() && a.w.known(k.set, began) && !a.w.plan.ReadOnly {
 		a.w.violate(
 			"barrier: client %d, which began to wait %v ago, is let through; the barrier has been set for %v",
@@ -67,17 +67,16 @@ func (k *barrierWork) settle(w *world) {
 	}
 }
 
-// doubleWork: all clients try to enter and leave together, and once more at a new barrier when the faults are
-// over.
+// doubleWork: all clients try to enter and leave together, and once more at a new barrier when the faults are over.
 type doubleWork struct{ during, after round }
 
-// round is what happens at one double barrier.
+// round is one double barrier with its members.
 type round struct {
 	path string
 
 	mu      sync.Mutex
 	members []member
-	broken  bool // somebody has given up; from then on rounds may overlap, as the recipe says
+	broken  bool // a client has given up; from then on rounds may overlap, as the recipe documents
 }
 
 func newDoubleWork(w *world) workload {
@@ -87,11 +86,11 @@ func newDoubleWork(w *world) workload {
 	}
 }
 
-// member is what is known of a client's membership.
+// member is the known state of a client's membership.
 type member struct {
 	state   int       // outside, entering, in, leaving
-	since   time.Time // of that state
-	finally bool      // has had its last turn
+	since   time.Time // when that state began
+	finally bool      // it has had its last turn
 	held    *barrier.Member
 }
 
@@ -108,7 +107,7 @@ func (k *round) move(a *actor, state int, held *barrier.Member) {
 	now := time.Now()
 	m := &k.members[a.id]
 	switch state {
-	case inside: // no member may have been outside for so long that even the node of an abandoned attempt is gone
+	case inside: // no member may have been outside for longer than the node of an abandoned attempt can remain
 		for i, other := range k.members {
 			if other.state == outside && other.since.Before(m.since) &&
 				(!k.broken || now.Sub(other.since) > a.w.slack()) &&
@@ -125,7 +124,7 @@ func (k *round) move(a *actor, state int, held *barrier.Member) {
 	m.state, m.since, m.held = state, now, held
 }
 
-// everybody says whether all clients have had their last turn.
+// everybody reports whether all clients have had their last turn.
 func (k *round) everybody(a *actor, had bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -144,7 +143,7 @@ func (k *doubleWork) turn(ctx context.Context, a *actor) error {
 		defer cancel()
 		return a.givenUp(limited, k.during.once(limited, a))
 	}
-	// In the end each goes on until all have been through.
+	// After the faults each client continues until all clients have been through.
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	go func() {
@@ -163,7 +162,7 @@ func (k *doubleWork) turn(ctx context.Context, a *actor) error {
 	return err
 }
 
-// givenUp says that a turn was not taken if it was given up.
+// givenUp returns errNotNow for a turn that was given up.
 func (a *actor) givenUp(limited context.Context, err error) error {
 	if err != nil && limited.Err() != nil {
 		a.expected(limited, err)

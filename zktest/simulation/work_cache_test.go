@@ -16,8 +16,8 @@ import (
 
 func init() { kinds["cache"] = newCacheWork }
 
-// cacheWork: all clients change a tree, and have caches of it with listeners: of the whole, of the children
-// of its root, of one node.
+// cacheWork: all clients change a tree, and have caches with listeners: of the whole tree, of the children of its root,
+// of one node.
 type cacheWork struct {
 	path string
 
@@ -37,7 +37,7 @@ type replica struct {
 
 	mu    sync.Mutex
 	nodes map[string]*cache.Node
-	last  map[string]int64 // czxids of the deleted, by path
+	last  map[string]int64 // czxids of deleted nodes, by path
 	inits int
 }
 
@@ -76,13 +76,13 @@ func (k *cacheWork) turn(ctx context.Context, a *actor) error {
 		framework.ErrNotEmpty,
 		framework.ErrNodeExists,
 		framework.ErrBadVersion,
-	) { // others change it at the same time
+	) { // other clients change it at the same time
 		return nil
 	}
 	return err
 }
 
-// begin makes the client's caches.
+// begin creates the client's caches.
 func (k *cacheWork) begin(a *actor) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +129,7 @@ func (k *cacheWork) begin(a *actor) error {
 	return nil
 }
 
-// end closes the client's caches; others replace them.
+// end closes the client's caches; new ones replace them.
 func (k *cacheWork) end(a *actor) {
 	k.mu.Lock()
 	copies := k.copies[a.id]
@@ -140,7 +140,7 @@ func (k *cacheWork) end(a *actor) {
 	}
 }
 
-// ends closes the cache, and with it its listener's events.
+// ends closes the cache, which ends its listener's events.
 func (r *replica) ends(w *world, client int) {
 	if err := r.close(); err != nil {
 		w.violate("cache: client %d's %s does not close: %v", client, r.kind, err)
@@ -165,7 +165,7 @@ func treeOptions(a *actor) (opts []cache.TreeOption) {
 
 func listen(a *actor, events func(context.Context) iter.Seq2[cache.Event, error], r *replica) *replica {
 	r.nodes, r.last, r.done = map[string]*cache.Node{}, map[string]int64{}, make(chan struct{})
-	slow := time.Duration(0) // a listener takes time for a change
+	slow := time.Duration(0) // a listener that takes time for a change
 	if a.r.IntN(3) == 0 {
 		slow = below(a.r, 50*time.Millisecond)
 	}
@@ -263,7 +263,7 @@ func (r *replica) compare(w *world, client int, tree map[string]zktest.Node) {
 		nodes++
 		got, ok := r.get(path)
 		pzxid := got.Stat.Pzxid
-		if r.kind != "tree" { // its nodes' own children are not its business
+		if r.kind != "tree" { // it does not keep its nodes' children
 			pzxid = want.Stat.Pzxid
 		}
 		if !ok || string(got.Data) != string(want.Data) || got.Stat.Mzxid != want.Stat.Mzxid ||

@@ -14,9 +14,9 @@ func init() {
 	crowded["claim"] = true
 }
 
-// claimWork: all clients, and several actors of one client, want the same name, with the same data. One has
-// it at a time, and tokens grow from owner to owner. Some connections break while their owner releases, and
-// some of the others wait for just that.
+// claimWork: all clients, and several actors of one client, claim the same name, with the same data. One owner has it
+// at a time, and tokens grow from owner to owner. Some connections break while their owner releases, and some
+// contenders wait for that moment.
 type claimWork struct {
 	path  string
 	right *chaos.Right
@@ -32,7 +32,7 @@ func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	claim, err := k.try(ctx, a)
 	if errors.Is(err, node.ErrNotAcquired) && a.r.IntN(3) == 0 && !a.w.calm() {
 		claim, err = k.await(ctx, a)
-	} else if a.r.IntN(3) == 0 { // somebody waits, and comes right after an owner has gone
+	} else if a.r.IntN(3) == 0 { // it tries often, and so may succeed right after a release
 		for range 50 {
 			if !errors.Is(err, node.ErrNotAcquired) || a.w.calm() {
 				break
@@ -44,8 +44,8 @@ func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	if err != nil {
 		return k.taken(a, notTaken(err, node.ErrNotAcquired), err)
 	}
-	// Where an administrator deletes the node, the next owner may come before the last one knows. That is so
-	// with all holds; here their nodes have one path, so that chaos cannot tell whose it was.
+	// Where an administrator deletes the node, the next owner may have its claim before the last one knows. This can
+	// happen with all holds; but here their nodes have one path, so that chaos cannot distinguish them.
 	var g *chaos.Grant
 	if !a.w.plan.Meddling {
 		g = k.right.Claimed(a.p, chaos.Claim{
@@ -66,7 +66,7 @@ func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	within, cancel := a.within(10 * time.Second)
 	defer cancel()
 	defer a.timed(within, "Release")()
-	breaks := a.r.IntN(4) == 0 && a.w.plan.Before == "" && !a.w.calm() // its connection, meanwhile
+	breaks := a.r.IntN(4) == 0 && a.w.plan.Before == "" && !a.w.calm() // the connection breaks during the release
 	if id := sessionOf(a.c); id != 0 && breaks {
 		defer time.AfterFunc(below(a.r, 20*time.Millisecond), func() { a.w.ens.Cut(id) }).Stop()
 	}
@@ -93,7 +93,7 @@ func (k *claimWork) await(ctx context.Context, a *actor) (*node.Claim, error) {
 	return claim, err
 }
 
-// taken says what it means that somebody else has it: in the end that is a turn, too.
+// taken counts a refused claim as a turn after the faults.
 func (k *claimWork) taken(a *actor, marked, err error) error {
 	if marked != err && a.w.calm() {
 		return nil

@@ -11,14 +11,13 @@ import (
 
 func init() { kinds["counter"] = newCounterWork }
 
-// counterWork: all clients add one to a number, by reading it and setting it with its version. Its value is
-// its version, so every read can be checked. No client may read less than it has read or written before, in
-// any session.
+// counterWork: all clients add one to a number, by reading it and setting it with its version. Its value is its
+// version, so every read can be checked. No client may read less than it has read or written before, in any session.
 type counterWork struct {
 	path string
 
 	mu      sync.Mutex
-	acked   map[int32]int // version made, and by whom
+	acked   map[int32]int // version, and the client that set it
 	unknown int
 	seen    map[int]int32 // by client: the largest version
 }

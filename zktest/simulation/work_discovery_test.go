@@ -17,10 +17,10 @@ import (
 
 func init() { kinds["discovery"] = newDiscoveryWork }
 
-// discoveryWork: every client registers instances, one after the other, changes them and takes them away, and has a
-// cache of them all; and all register one more under the same ID. At rest every instance that is registered is
-// there, of its client's session and with its last data, and one client has the common one; what was taken away, or
-// never registered, is not there and does not come back; and every cache shows just what there is.
+// discoveryWork: every client registers instances, one after the other, changes and unregisters them, and has a cache
+// of them all; and all register one more under the same ID. In the end every registered instance is there, in its
+// client's session and with its last data, and one client has the common instance; an instance that was unregistered,
+// or never registered, is not there and does not come back; and every cache shows exactly the instances that exist.
 type discoveryWork struct {
 	base string
 
@@ -30,18 +30,18 @@ type discoveryWork struct {
 
 const commonID = "common"
 
-// registrar is what a client has registered, and sees.
+// registrar has the registrations and caches of a client.
 type registrar struct {
 	services    *discovery.Discovery[string]
 	cache       *discovery.Cache[string]
 	provider    *discovery.Provider[string] // of instances that are not common
-	down        map[string]time.Time        // from when instances, by their payloads and IDs, are not to be chosen
+	down        map[string]time.Time        // when instances, by place, were reported as down
 	own, common *discovery.Registration[string]
 	made        int
-	last        discovery.Instance[string] // that own must have, when the call had returned
-	open        bool                       // a call that was to change own has failed: what it has is not known
-	gone        []string                   // IDs that Unregister has taken away
-	failed      []string                   // IDs that Register has failed to register
+	last        discovery.Instance[string] // the instance that own must have after the last successful call
+	open        bool                       // a call that was to change own has failed: its instance is not known
+	gone        []string                   // IDs that were unregistered
+	failed      []string                   // IDs whose Register has failed
 }
 
 func newDiscoveryWork(w *world) workload {
@@ -50,7 +50,7 @@ func newDiscoveryWork(w *world) workload {
 
 func (k *discoveryWork) dir() string { return k.base + "/web" }
 
-// of returns what the actor's client has.
+// of returns the registrar of the actor's client.
 func (k *discoveryWork) of(a *actor) *registrar {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,11 +98,11 @@ func (k *discoveryWork) turn(ctx context.Context, a *actor) (err error) {
 	return nil
 }
 
-// resting is how long an instance is left alone that was down.
+// resting is how long the provider does not choose an instance that was reported as down.
 const resting = 5 * time.Second
 
-// choose has the provider choose, and may say that what it has chosen is down. What it chooses is registered, as the cache
-// shows, approved by the filter, and not down.
+// choose has the provider choose, and sometimes reports the instance as down. The chosen instance is registered, as the
+// cache shows, accepted by the filter, and not down.
 func (k *discoveryWork) choose(a *actor, r *registrar) {
 	for range a.r.IntN(4) {
 		before := r.cache.Instances()
@@ -129,12 +129,12 @@ func (k *discoveryWork) choose(a *actor, r *registrar) {
 
 func same(i, other discovery.Instance[string]) bool { return place(i) == place(other) }
 
-// place is what an error is about: an instance that registers again is another.
+// place identifies an instance for reported errors: an instance that registers again is another.
 func place(i discovery.Instance[string]) string {
 	return fmt.Sprint(i.ID, i.Address, i.Port, i.RegistrationTime)
 }
 
-// instance has an ID that was never there.
+// instance returns an instance with an unused ID.
 func (r *registrar) instance(a *actor) discovery.Instance[string] {
 	r.made++
 	id := fmt.Sprint("i-", a.who, "-", r.made)
@@ -154,8 +154,8 @@ func (k *discoveryWork) register(ctx context.Context, a *actor, r *registrar) er
 	return nil
 }
 
-// join registers the common instance, and takes it from whoever has it. If somebody does the same to this client
-// before it knows that it has it, it would wait until the end.
+// join registers the common instance, and takes it from the client that has it. Without the time limit it would wait
+// until the end if another client took the instance before this client learned that it had it.
 func (k *discoveryWork) join(ctx context.Context, a *actor, r *registrar) error {
 	i := r.instance(a)
 	i.ID = commonID
@@ -188,7 +188,7 @@ func (k *discoveryWork) update(ctx context.Context, a *actor, r *registrar) erro
 }
 
 func (k *discoveryWork) unregister(ctx context.Context, a *actor, r *registrar) error {
-	r.open = true // until it is gone
+	r.open = true // until Unregister succeeds
 	done := a.timed(ctx, "Unregister")
 	err := r.own.Unregister(ctx)
 	done()
@@ -200,8 +200,8 @@ func (k *discoveryWork) unregister(ctx context.Context, a *actor, r *registrar) 
 	return nil
 }
 
-// look checks that an instance's node that is said to be there belongs to the client's session, if that is the
-// same before and after: no two have one node.
+// look checks that the node of a registration with state There belongs to the client's session, if that is the same
+// before and after: no two clients have one node.
 func (k *discoveryWork) look(a *actor, r *discovery.Registration[string]) {
 	if r == nil {
 		return
@@ -220,10 +220,10 @@ func (k *discoveryWork) look(a *actor, r *discovery.Registration[string]) {
 	}
 }
 
-// absent checks that no instance of this client that Unregister has taken away is there: a past session's node of
-// it would have gone before, with Unregister's knowledge or with the session.
+// absent checks that no instance that this client has unregistered is there: a node of a past session was deleted
+// before, by Unregister or with the session.
 func (k *discoveryWork) absent(a *actor, r *registrar) {
-	leader, session := a.w.newest(), sessionOf(a.c) // not one that led before it was paused
+	leader, session := a.w.newest(), sessionOf(a.c) // not a former leader that was paused
 	if leader == nil || session == 0 {
 		return
 	}
@@ -288,7 +288,7 @@ func (k *discoveryWork) there(w *world, i int, c *framework.Client, r *registrar
 	}
 }
 
-// shown checks that a cache shows what there is.
+// shown checks that a cache shows exactly the instances that exist.
 func (k *discoveryWork) shown(w *world, i int, r *registrar) {
 	want := map[string]string{}
 	for path, n := range w.ens.Member(w.ens.Leader()).Tree() {
@@ -306,7 +306,7 @@ func (k *discoveryWork) shown(w *world, i int, r *registrar) {
 	}
 }
 
-// shared checks that one client has the common instance, if any wants it, and goes on having it.
+// shared checks that one client has the common instance, if any registers it, and keeps it.
 func (k *discoveryWork) shared(w *world) {
 	at := func() (wanted bool, owners []int64, czxid int64) {
 		for _, c := range w.present() {

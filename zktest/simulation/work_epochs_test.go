@@ -12,14 +12,13 @@ import (
 
 func init() { kinds["epochs"] = newEpochsWork }
 
-// epochsWork: every client writes growing numbers into a node of its own, each through the view of one
-// session. Nothing may be executed for that session once it is over, and no write may be executed after a
-// later one that has been confirmed (promise P2).
+// epochsWork: every client writes growing numbers into a node of its own, each through the view of one session. No
+// write may be executed for a session that is over, nor after a later write that has been confirmed (promise P2).
 type epochsWork struct {
 	path  string
 	acked []int   // by client: the largest number that is confirmed
-	sent  []int   // and that was sent
-	at    []int32 // version of the former
+	sent  []int   // by client: the largest number that was sent
+	at    []int32 // version of the confirmed write
 }
 
 func newEpochsWork(w *world) workload {
@@ -79,8 +78,7 @@ func (k *epochsWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// append adds a numbered entry to the client's log. The log has the order in which the server has executed
-// the writes.
+// append adds a numbered entry to the client's log. The log has the order in which the server has executed the writes.
 func (k *epochsWork) append(ctx context.Context, a *actor, view *framework.Client) error {
 	limited, cancel := context.WithTimeout(ctx, below(a.r, a.w.plan.SessionTimeout))
 	defer cancel()

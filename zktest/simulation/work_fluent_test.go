@@ -13,23 +13,22 @@ import (
 
 func init() { kinds["fluent"] = newFluentWork }
 
-// fluentWork: the plain operations, with the client's own retries. Every client has two nodes of its own, and
-// knows at any time what they may be: an operation's error says whether it was done, was not, or may have
-// been.
+// fluentWork: the plain operations, with the client's own retries. Every client has two nodes of its own, and knows at
+// any time in which states they may be: an operation's error shows whether it was executed, was not, or may have been.
 type fluentWork struct{ nodes [][]*ownNode } // by client
 
 // ownNode is a node that one client changes.
 type ownNode struct {
 	path  string
-	may   []state // what it may be
-	deeds int     // how many there were
+	may   []state // states in which it may be
+	deeds int     // number of deeds so far
 }
 
-// state is what a node may be.
+// state is a possible state of a node.
 type state struct {
 	data    string // "": there is no node
 	version int32  // or unsure
-	by      int    // the deed that has made it
+	by      int    // the number of the deed that led to it
 }
 
 const unsure = -1
@@ -56,7 +55,7 @@ func (k *fluentWork) turn(ctx context.Context, a *actor) error {
 	n := pick(a.r, k.nodes[a.id]...)
 	limited, cancel := a.within(
 		pick(a.r, 100*time.Millisecond, time.Second, 3*a.w.plan.SessionTimeout),
-	) // also in the middle of it
+	) // may end in the middle of the operation
 	defer cancel()
 	var err error
 	if a.r.IntN(4) == 0 {
@@ -70,7 +69,7 @@ func (k *fluentWork) turn(ctx context.Context, a *actor) error {
 	return err
 }
 
-// read checks that the node is something that it may be.
+// read checks that the node is in one of its possible states.
 func (n *ownNode) read(ctx context.Context, a *actor) error {
 	defer a.timed(ctx, "GetData")()
 	var stat framework.Stat
@@ -83,7 +82,7 @@ func (n *ownNode) read(ctx context.Context, a *actor) error {
 		a.w.violate("fluent: client %d reads %s as %v, and it is one of %v", a.id, n.path, shown, n.may)
 		return nil
 	}
-	// Requests sent before this read are decided: the node cannot return to an earlier state.
+	// The outcomes of requests sent before this read are decided: the node cannot return to an earlier state.
 	by := n.deeds
 	for _, s := range n.may {
 		if s.shows(shown) {
@@ -102,7 +101,7 @@ func (s state) shows(shown state) bool {
 	return s.data == shown.data && (s.version == shown.version || s.version == unsure)
 }
 
-// deed is a change of a node.
+// deed is an operation that changes a node.
 type deed struct {
 	what string
 	to   func(state) (state, error) // the state after it, or the error with which it is refused
@@ -111,10 +110,10 @@ type deed struct {
 	forgives error
 }
 
-// guaranteed is a deed that is done in the end, whatever its error.
+// guaranteed is a deed that is executed in the end, whatever its error.
 const guaranteed = "guaranteed delete"
 
-// change does one of many things to the node.
+// change does one of many deeds to the node.
 func (n *ownNode) change(ctx context.Context, a *actor) error {
 	data, version := fmt.Sprintf("%v by %d", a.w.Elapsed(), a.id), max(n.may[0].version, 0)
 	d := pick(a.r, n.creations(a.c, data)...)
@@ -148,14 +147,14 @@ func (n *ownNode) change(ctx context.Context, a *actor) error {
 	return err
 }
 
-// refusal says whether a server that looked at the node has answered that the operation cannot be done, and
-// that nothing was.
+// refusal reports whether the server has refused the operation because of the node's state, so that nothing was
+// executed.
 func refusal(err error) bool {
 	return isErr(err, framework.ErrNoNode, framework.ErrNodeExists, framework.ErrBadVersion)
 }
 
-// learn updates the possible states of a node by the result of a deed. An answer, also a refusal, shows what
-// it was before, too.
+// learn updates the possible states of a node by the result of a deed. A reply, also a refusal, shows the state before,
+// too.
 func (n *ownNode) learn(w *world, d deed, version int32, err error) {
 	var may []state
 	n.deeds++
@@ -197,9 +196,9 @@ func (n *ownNode) learn(w *world, d deed, version int32, err error) {
 	n.may = may
 }
 
-// refuses says whether a repeat was refused by a node whose state was known, and the outcome is said to be unknown all the
-// same: the node is older than every try, of which none was executed, as long as the session is the same. (A node that is
-// missing may have been there for an earlier try.)
+// refuses reports whether the error reports an unknown outcome though the deed was certainly refused: the node's state
+// was known, and the node is older than every try, so that no try was executed, as long as the session is the same. (A
+// node that is missing may have been there for an earlier try.)
 func (n *ownNode) refuses(d deed, err error) bool {
 	_, refused := d.to(n.may[0])
 	return len(n.may) == 1 && !n.may[0].absent() && refused != nil && errors.Is(err, framework.ErrOutcomeUnknown) &&
@@ -274,7 +273,7 @@ func (n *ownNode) settings(c *framework.Client, data string, version int32) []de
 			what: "set",
 			to:   at(unsure, state{data: data, version: unsure}),
 			do:   do(c.SetData()),
-		}, // twice, perhaps
+		}, // may be executed twice
 		{what: "set of a version", to: to, do: do(c.SetData().WithVersion(version))},
 		{what: "idempotent set of a version", to: to, do: do(c.SetData().WithVersion(version).Idempotent())},
 		{
@@ -315,7 +314,7 @@ func (n *ownNode) deletions(c *framework.Client, version int32) []deed {
 	}
 }
 
-// at is what becomes of a node that there must be, with a version unless that is unsure.
+// at returns the effect of an operation on a node that must exist, with this version unless it is unsure.
 func at(version int32, becomes state) func(state) (state, error) {
 	return func(s state) (state, error) {
 		switch {

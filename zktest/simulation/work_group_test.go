@@ -16,9 +16,9 @@ import (
 
 func init() { kinds["group"] = newGroupWork }
 
-// groupWork: all clients join a group, change their data, leave and join again, and follow the others. Nobody counts a node
-// of no session, or one twice; events fit those before them; and at rest every member shows, and has followed to, just
-// those who are there, with their last data.
+// groupWork: all clients join a group, change their data, leave and join again, and follow the other members. No client
+// counts a node without a session, or a node twice; events fit the events before; and in the end every member shows,
+// and has followed to, exactly the present members, with their last data.
 type groupWork struct {
 	path string
 
@@ -26,7 +26,7 @@ type groupWork struct {
 	clients map[*framework.Client]*joined
 }
 
-// joined is what a client has of the group.
+// joined is a client's membership.
 type joined struct {
 	member  *group.Member
 	set     int
@@ -34,7 +34,7 @@ type joined struct {
 	closed  chan struct{}
 
 	mu      sync.Mutex
-	shown   map[string]string // what the events make: data by id
+	shown   map[string]string // result of the events: data by id
 	current bool
 }
 
@@ -43,7 +43,7 @@ func newGroupWork(w *world) workload {
 	return &groupWork{path: root + "/group", clients: map[*framework.Client]*joined{}}
 }
 
-// of returns what the actor's client has.
+// of returns the membership of the actor's client.
 func (k *groupWork) of(a *actor) *joined {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,7 +120,7 @@ func (k *groupWork) turn(ctx context.Context, a *actor) error {
 
 func (k *groupWork) data(id int, j *joined) []byte { return fmt.Appendf(nil, "%d's %d", id, j.set) }
 
-// count checks members that are said to be current.
+// count checks members that are reported as current.
 func (k *groupWork) count(a *actor, members []group.Info) {
 	if len(members) == 0 {
 		a.w.violate("group: client %d has waited for one, and there is none", a.id)

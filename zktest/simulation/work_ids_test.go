@@ -13,17 +13,17 @@ import (
 
 func init() { kinds["ids"] = newIDsWork }
 
-// idsWork: all clients take numbers from one. Nobody gets a number that another has, and the numbers of one process grow.
-// Where an administrator sets the number back, processes may get those of others, but none gets its own again, and each
-// goes on when the number is set beyond all.
+// idsWork: all clients take numbers from one. No client gets a number of another client, and the numbers of one process
+// grow. Where an administrator sets the number back, processes may get numbers of others, but none gets its own again,
+// and each continues when the number is set beyond all.
 type idsWork struct {
 	path string
 
 	mu    sync.Mutex
 	ids   map[*framework.Client]*counter.IDs
-	given map[int64]int // number, and to which client
+	given map[int64]int // number, and the client that has it
 	last  map[int]int64 // by client
-	most  int64         // of all
+	most  int64         // of all clients
 	back  bool          // it was set back
 }
 
@@ -31,7 +31,7 @@ func newIDsWork(*world) workload {
 	return &idsWork{path: root + "/ids", ids: map[*framework.Client]*counter.IDs{}, given: map[int64]int{}, last: map[int]int64{}}
 }
 
-// of are those that the actors of a client share.
+// of returns the IDs that the actors of a client share.
 func (k *idsWork) of(c *framework.Client) *counter.IDs {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -87,7 +87,7 @@ func (k *idsWork) setBack(a *actor) {
 	k.mu.Lock()
 	again := k.back
 	k.back = true
-	k.mu.Unlock() // what follows takes until it is committed
+	k.mu.Unlock() // the writes below take until they are committed
 	if again {
 		return
 	}
@@ -104,7 +104,7 @@ func (k *idsWork) wasSetBack() bool {
 	return k.back
 }
 
-// mend sets the number beyond all that were handed out.
+// mend sets the number beyond all that clients have.
 func (k *idsWork) mend(ctx context.Context, a *actor) error {
 	k.mu.Lock()
 	most := k.most

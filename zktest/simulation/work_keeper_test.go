@@ -12,9 +12,9 @@ import (
 
 func init() { kinds["keeper"] = newKeeperWork }
 
-// keeperWork: every client keeps a node of its own, whose data it sets, and which it closes and makes again;
-// and all keep one more at the same path. At rest every own node is there, of its client's session and with
-// its last data; one has the common node, and goes on having it; and after Close nothing is left.
+// keeperWork: every client keeps a node of its own, whose data it sets, and which it closes and makes again; and all
+// keep one more at the same path. In the end every own node is there, of its client's session and with its last data;
+// one client has the common node, and keeps it; and after Close nothing is left.
 type keeperWork struct {
 	dir string
 
@@ -22,13 +22,13 @@ type keeperWork struct {
 	entries map[*framework.Client]*entry
 }
 
-// entry is what a client keeps.
+// entry has the keepers of a client.
 type entry struct {
 	path        string
 	own, common *node.Keeper
-	set         int    // data that were set
-	last        string // of those that it had to have when SetData had returned
-	closing     bool   // own is, by a Close whose context has ended
+	set         int    // number of data that were set
+	last        string // the data that own must have after the last successful SetData
+	closing     bool   // own is closing, by a Close whose context has ended
 }
 
 func newKeeperWork(w *world) workload {
@@ -37,7 +37,7 @@ func newKeeperWork(w *world) workload {
 	return k
 }
 
-// of returns what the actor's client keeps.
+// of returns the keepers of the actor's client.
 func (k *keeperWork) of(a *actor) *entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -87,8 +87,7 @@ func (k *keeperWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// look checks that a node that is said to be there belongs to the client's session, if that is the same
-// before and after.
+// look checks that a node with the state There belongs to the client's session, if that is the same before and after.
 func (k *keeperWork) look(a *actor, keeper *node.Keeper) {
 	before := sessionOf(a.c)
 	status := keeper.Status()

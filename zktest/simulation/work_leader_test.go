@@ -13,7 +13,7 @@ func init() {
 	}
 }
 
-// lead does what a leader does.
+// lead has a leader's term.
 func lead(
 	a *actor, l *ledger, term *leader.Term, participants func(context.Context) ([]leader.Participant, error),
 ) *grant {
@@ -64,7 +64,7 @@ func (k *latchWork) settle(w *world) {
 	w.empty(k.path)
 }
 
-// selectorWork: a function that runs while its client leads.
+// selectorWork: a selector's function runs while its client leads.
 type selectorWork struct {
 	l    *ledger
 	path string

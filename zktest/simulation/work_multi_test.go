@@ -41,7 +41,7 @@ func (k *multiWork) turn(ctx context.Context, a *actor) error {
 		locks[i] = mutex.New(a.c, dir, mutex.WithLossPolicy(a.w.plan.Loss))
 		parts[i] = mutex.Of(locks[i])
 	}
-	if i := a.r.IntN(2 * len(locks)); i < len(locks) && !a.w.calm() { // one alone
+	if i := a.r.IntN(2 * len(locks)); i < len(locks) && !a.w.calm() { // only one
 		done := k.ledgers[i].wants(ctx, a, "Acquire")
 		lock, err := locks[i].Acquire(ctx)
 		done()
@@ -101,8 +101,8 @@ func (k *multiWork) settle(w *world) {
 	}
 }
 
-// stripedWork: locks of one to four of eight keys, which have three stripes. Whoever has a key has its stripe, and whoever
-// waits for several, in whatever order, gets them.
+// stripedWork: locks of one to four of eight keys, which have three stripes. The holder of a key holds its stripe, and
+// a waiter for several keys, in any order, gets them all.
 type stripedWork struct {
 	path    string
 	ledgers map[string]*ledger // by the stripe's path
@@ -177,7 +177,7 @@ func (k *stripedWork) settle(w *world) {
 	}
 }
 
-// revocationWork: locks that are given up on request, and requests for them.
+// revocationWork: locks that are released on request, and such requests.
 type revocationWork struct {
 	l    *ledger
 	path string
@@ -241,9 +241,8 @@ func (k *revocationWork) revoke(ctx context.Context, a *actor, m *mutex.Mutex) e
 	return err
 }
 
-// heard reports a holder that still has its lock and has not noticed the request, long after the grant and
-// the request. A contender that was asked before its grant reads the request after it, and the answer takes
-// time.
+// heard reports a holder that still has its lock and has not noticed the request, long after the grant and the request.
+// A contender that was asked before its grant reads the request after the grant, and the reply takes time.
 func (k *revocationWork) heard(a *actor, lock *mutex.Lock, g *grant, since time.Time) {
 	k.mu.Lock()
 	at, asked := k.asked[lock.Path()]

@@ -18,13 +18,13 @@ type mutexWork struct {
 	path string
 
 	mu      sync.Mutex
-	locks   map[*framework.Client]*mutex.Mutex  // which remember how long holds last; guarded by mu
+	locks   map[*framework.Client]*mutex.Mutex  // which record how long holds last; guarded by mu
 	cohorts map[*framework.Client]*mutex.Cohort // guarded by mu
 	turns   int                                 // of cohorts; guarded by mu
 	nodes   map[string]*passed                  // of cohorts; guarded by mu
 }
 
-// passed is a node that passes from contender to contender of a client.
+// passed is a node that contenders of a client pass on.
 type passed struct {
 	turns int
 	since time.Time
@@ -72,7 +72,7 @@ func (k *mutexWork) lock(a *actor) *mutex.Mutex {
 	return m
 }
 
-// cohort is what the contenders of the client share; nil if each stands in line.
+// cohort returns the cohort of the client's contenders; nil if each stands in line.
 func (k *mutexWork) cohort(a *actor) *mutex.Cohort {
 	if a.id >= len(a.w.plan.Cohorts) || a.w.plan.Cohorts[a.id].Turns == 0 {
 		return nil
@@ -110,13 +110,13 @@ func (k *mutexWork) pass(ctx context.Context, a *actor, m *mutex.Cohort, try boo
 	return release(a, k.l, g, turn.Release)
 }
 
-// asked is what a mutex and a cohort can be asked.
+// asked has the queries that a mutex and a cohort share.
 type asked interface {
 	Participants(ctx context.Context) ([]mutex.Participant, error)
 	Holder(ctx context.Context) (mutex.Participant, bool, error)
 }
 
-// holders asks for all or for the first.
+// holders lists all contenders or the first.
 func holders(a *actor, m asked) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		if a.r.IntN(2) == 0 {
@@ -130,8 +130,8 @@ func holders(a *actor, m asked) func(context.Context) ([]string, error) {
 	}
 }
 
-// count reports a node that has more turns than its share. One that is kept may, while nobody else wants
-// it.
+// count reports a node that has more turns than its share. A cohort that keeps its lock may have more while no other
+// contender waits.
 func (k *mutexWork) count(a *actor, turn *mutex.Turn) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,7 +158,7 @@ func (k *mutexWork) settle(w *world) {
 	w.empty(k.path)
 }
 
-// disturb has somebody come who goes at once: what is kept is given up.
+// disturb creates a contender's node and deletes it, so that a cohort releases the lock that it keeps.
 func (k *mutexWork) disturb(w *world) {
 	leader := w.ens.Leader()
 	if leader < 0 || !slices.ContainsFunc(w.plan.Cohorts, func(c cohort) bool { return c.Idle > 0 }) {
@@ -171,7 +171,7 @@ func (k *mutexWork) disturb(w *world) {
 	time.Sleep(time.Second + 4*(w.plan.Lag+w.plan.PeerDelay))
 }
 
-// release releases a hold. The turn does not fail if that takes too long.
+// release releases a hold. A release that takes too long does not fail the turn.
 func release(a *actor, l *ledger, g *grant, give func(context.Context) error) error {
 	ctx, cancel := a.within(10 * time.Second)
 	defer cancel()

@@ -16,9 +16,9 @@ func init() {
 	kinds["atmostonce"] = func(w *world) workload { return newOnceWork(w, "atmostonce", once.AtMostOnce()) }
 }
 
-// onceWork: all clients run a function for slots of time. A slot is never run by two at a time, and tokens
-// grow. At least once: it is run again only after a run that failed, or was not recorded in time (see again). At
-// most once: it is not run again. A slot is said to be done only if a run had returned nil.
+// onceWork: all clients run a function for slots of time. No slot is run by two at a time, and tokens grow. At least
+// once: it is run again only after a run that failed, or was not recorded in time (see again). At most once: it is not
+// run again. Do returns Done for a slot only if a run had returned nil.
 type onceWork struct {
 	name string
 	most bool
@@ -27,13 +27,13 @@ type onceWork struct {
 
 	mu    sync.Mutex
 	slots map[string]*slotRuns
-	now   context.Context // of the run under way
+	now   context.Context // of the current run
 	token int64
 }
 
 type slotRuns struct {
 	begun, returned int
-	recorded        []string // the locks of runs whose Do has said so
+	recorded        []string // the locks of runs whose Do has reported the record
 }
 
 func newOnceWork(w *world, name string, opts ...once.Option) workload {
@@ -51,7 +51,7 @@ func (k *onceWork) turn(ctx context.Context, a *actor) error {
 			lock = run.Path()
 			return k.run(ctx, a, run)
 		})
-	if outcome != once.Ran { // which may come a second late, for the record
+	if outcome != once.Ran { // a run may return a second late, for the record
 		done()
 	}
 	k.mu.Lock()
@@ -118,12 +118,12 @@ func (k *onceWork) begins(ctx context.Context, a *actor, run once.Run) {
 	k.now, k.token = ctx, max(k.token, run.FencingToken)
 }
 
-// again says whether a run begins although its slot was done. It was looked up at a member that had executed the
-// create of the run's own lock, and the deletion of all that were ahead; so a record from before the lock was
-// seen, and one from before its writer's lock was deleted. Not so one whose writer had lost its lock first: the
-// next in line may have looked before the record was there, or at a member that lags, whose next word is old by as
-// much. Nor does a run see what others do after its own lock was taken away. At most once, the record from before
-// may be the run's own: it was written under a lock that was lost before the reply came.
+// again reports whether a run begins although its slot was done. The run looked its slot up at a member that had
+// executed the create of its own lock, and the deletes of all locks ahead; so it saw a record from before its lock, and
+// a record from before the delete of the writer's lock. It may have missed a record whose writer had lost its lock
+// first: the next contender may have looked before the record was there, or at a member that lags, whose next reply is
+// as old. Nor does a run see writes of others after its own lock was deleted. At most once, the record from before may
+// be the run's own: it was written under a lock that was lost before the reply came.
 func (k *onceWork) again(w *world, s *slotRuns, run once.Run) bool {
 	if leader := w.newest(); leader != nil && !k.most {
 		_, record, err := leader.Get(k.path + "/job/slots/" + run.Slot.String())

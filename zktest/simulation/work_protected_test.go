@@ -11,13 +11,13 @@ import (
 
 func init() { kinds["protected"] = newProtectedWork }
 
-// protectedWork: all make protected nodes and delete some of them. In the end there is one for each success
-// and none for each failure.
+// protectedWork: all create protected nodes and delete some of them. In the end there is one for each success and none
+// for each failure.
 type protectedWork struct {
 	dir string
 
 	mu    sync.Mutex
-	nodes map[string]string // path, data
+	nodes map[string]string // data by path
 }
 
 func newProtectedWork(w *world) workload {

@@ -21,9 +21,9 @@ func init() {
 	}
 }
 
-// queueWork: all clients put items, and consume them, some a few at a time. What was put for certain is
-// handled: with a lock path at least once, and again only if the lock was lost or the handler has failed;
-// without, at most once, and what is missing was said to be. What was certainly not put is never handled.
+// queueWork: all clients put items, and consume them, some a few at a time. An item that was certainly put is handled:
+// with a lock path at least once, and again only if the lock was lost or the handler has failed; without a lock path at
+// most once, and a missing item was reported. An item that was certainly not put is never handled.
 type queueWork struct {
 	name, path string
 	opts       []queue.Option
@@ -32,19 +32,19 @@ type queueWork struct {
 	mu     sync.Mutex
 	queues map[*framework.Client]*queue.Queue
 	items  map[string]*queued
-	before map[int64]bool // sessions from before the queue's numbers began anew
+	before map[int64]bool // sessions from before the queue's numbers began again
 }
 
-// queued is an item.
+// queued is the state of an item.
 type queued struct {
-	put     bool // for certain
+	put     bool // certainly put
 	refused bool // certainly not put
-	missed  bool // a consumer has said that it may be lost
-	times   int  // it was handled
+	missed  bool // a consumer has reported that it may be lost
+	times   int  // number of times that it was handled
 	now     context.Context
-	by      string // whose handler, and of which session
+	by      string // the last handler, and below its session
 	session int64
-	done    bool // that one has returned nil
+	done    bool // the last handler has returned nil
 }
 
 func newQueueWork(w *world, name string, opts ...queue.Option) workload {
@@ -54,7 +54,7 @@ func newQueueWork(w *world, name string, opts ...queue.Option) workload {
 		w.directory(k.path)
 		return k
 	}
-	for n := range 20 { // the numbers below 14 were given out, and so was every number that a new item may get
+	for n := range 20 { // the numbers below 14 were given out before, and a new item may get any of the others
 		name := fmt.Sprint("old-", n)
 		k.items[name] = &queued{put: true}
 		data := append([]byte{0, 1, 0, 1, 1, 0, 0, 0, byte(len(name))}, name...)
@@ -63,7 +63,7 @@ func newQueueWork(w *world, name string, opts ...queue.Option) workload {
 	return k
 }
 
-// begunAnew lets the numbers of the queue's node begin where those of a restored one do.
+// begunAnew lets the numbers of the queue's node begin where a restored node's begin.
 func (k *queueWork) begunAnew(w *world) {
 	m := w.ens.Member(0)
 	k.mu.Lock()
@@ -76,7 +76,7 @@ func (k *queueWork) begunAnew(w *world) {
 	w.must(m.SetSequence(k.path, int32(len(names))))
 }
 
-// last is the largest number of an item, or that of one item; -1 if there is none or it is not known.
+// last returns the largest number of all items, or the number of one item; -1 if there is none or it is not known.
 func (k *queueWork) last(w *world, item string) (last int) {
 	last = -1
 	leader := w.newest()
@@ -103,7 +103,7 @@ func (k *queueWork) last(w *world, item string) (last int) {
 	return last
 }
 
-// behind checks that an item was put behind those that were there: in every session after the queue's numbers began anew.
+// behind checks that an item was put behind those in the queue: in every session after the queue's numbers began again.
 func (k *queueWork) behind(a *actor, name string, last int, session int64) {
 	now := sessionOf(a.c)
 	k.mu.Lock()
@@ -116,7 +116,7 @@ func (k *queueWork) behind(a *actor, name string, last int, session int64) {
 	}
 }
 
-// queue is the one that the actors of a client share.
+// queue returns the queue that the actors of a client share.
 func (k *queueWork) queue(c *framework.Client) *queue.Queue {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *queueWork) queue(c *framework.Client) *queue.Queue {
 	return k.queues[c]
 }
 
-// failed notes what may have been lost.
+// failed records that an item may have been lost.
 func (k *queueWork) failed(err *queue.ItemError) queue.Fate {
 	if errors.Is(err, framework.ErrOutcomeUnknown) {
 		k.mu.Lock()
@@ -174,7 +174,7 @@ func (k *queueWork) turn(ctx context.Context, a *actor) error {
 	return k.consume(limited, a, q)
 }
 
-// consume consumes until ctx ends, which is no failure.
+// consume consumes until ctx ends, which is not a failure.
 func (k *queueWork) consume(ctx context.Context, a *actor, q *queue.Queue) error {
 	err := q.Consume(ctx, func(ctx context.Context, item []byte) error { return k.handle(ctx, a, string(item)) })
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -209,7 +209,7 @@ func (k *queueWork) handle(ctx context.Context, a *actor, name string) error {
 	return nil
 }
 
-// begins checks what must hold when an item is handled.
+// begins checks the conditions for handling an item.
 func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
 	session := sessionOf(a.c)
 	k.mu.Lock()
@@ -233,7 +233,7 @@ func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
 	item.now, item.by, item.done, item.session = ctx, by, false, session
 }
 
-// lives says whether a session is there for certain.
+// lives reports whether a session certainly exists.
 func (k *queueWork) lives(w *world, id int64) bool {
 	leader := w.newest()
 	if leader == nil || id == 0 {
@@ -247,7 +247,7 @@ func (k *queueWork) lives(w *world, id int64) bool {
 	return false
 }
 
-// left is how many items are in the queue, as far as can be told.
+// left returns the number of items in the queue; 1 if it is not known.
 func (k *queueWork) left(w *world) int {
 	l := w.ens.Leader()
 	if l < 0 {
@@ -260,7 +260,7 @@ func (k *queueWork) left(w *world) int {
 	return len(left)
 }
 
-// settle consumes what is left. Then everything that was put has been handled, or was said to be lost, and
+// settle consumes the items that are left. Then every item that was put has been handled, or was reported as lost, and
 // the queue is empty.
 func (k *queueWork) settle(w *world) {
 	clients := w.present()

@@ -13,8 +13,8 @@ import (
 
 func init() { kinds["readers"] = newReadersWork }
 
-// readersWork: a read-write lock whose readers share the nodes of their client; some read with one of their
-// own, and now and then a writer downgrades.
+// readersWork: a read-write lock whose readers share the nodes of their client; some readers have a node of their own,
+// and sometimes a writer downgrades.
 type readersWork struct {
 	l    *ledger
 	path string
@@ -25,7 +25,7 @@ type readersWork struct {
 	claims int                            // guarded by mu
 }
 
-// sharers is what the contenders of a client share.
+// sharers is shared by the contenders of a client.
 type sharers struct {
 	*rwlock.Readers
 	joins int
@@ -34,9 +34,9 @@ type sharers struct {
 
 // together is a node that contenders share.
 type together struct {
-	since time.Time // of the grant
-	joins int       // after that
-	lost  time.Time // zero while nobody has seen it lost
+	since time.Time // when it was granted
+	joins int       // joins after the grant
+	lost  time.Time // when a contender first saw the loss; zero: not yet
 }
 
 func newReadersWork(w *world) workload {
@@ -78,8 +78,8 @@ func (k *readersWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// read reads with the others of the client. Meanwhile it perhaps reads once more, as another goroutine of the
-// client would, and enters again. It releases in any order.
+// read reads with the other contenders of the client. In the same turn it may read once more, as another goroutine of
+// the client would, or enter again. It releases in any order.
 func (k *readersWork) read(ctx context.Context, a *actor, r *sharers) error {
 	reading, g, err := k.share(ctx, a, r, wish{try: a.r.IntN(6) == 0 && !a.w.calm()})
 	if err != nil {
@@ -92,7 +92,7 @@ func (k *readersWork) read(ctx context.Context, a *actor, r *sharers) error {
 	all := []held{{reading, g}}
 	for len(all) < 4 && a.r.IntN(3) > 0 && !a.w.calm() {
 		time.Sleep(below(a.r, r.long/2))
-		from, how := ctx, wish{try: true} // which does not wait for a writer that waits for this one
+		from, how := ctx, wish{try: true} // does not wait for a writer that waits for this reader
 		if a.r.IntN(3) == 0 {
 			from, how.inner = reading.Context(), true
 		}
@@ -115,7 +115,7 @@ func (k *readersWork) read(ctx context.Context, a *actor, r *sharers) error {
 	return nil
 }
 
-// done releases. Whoever has not released, reads: nobody else may have given the node back.
+// done releases. A contender that has not released is still a reader: no other may have released the node.
 func (k *readersWork) done(a *actor, reading *rwlock.Reading, g *grant) error {
 	if errors.Is(context.Cause(reading.Context()), framework.ErrReleased) {
 		a.w.violate("readers: client %d still reads with %v, which is released", a.id, g)
@@ -123,14 +123,14 @@ func (k *readersWork) done(a *actor, reading *rwlock.Reading, g *grant) error {
 	return release(a, k.l, g, reading.Release)
 }
 
-// wish is how somebody wants to read.
+// wish says how to acquire.
 type wish struct {
 	try    bool
 	inner  bool   // enters again
 	beside *grant // the write lock, if there is one
 }
 
-// share acquires with what the contenders of the client share.
+// share acquires with the Readers that the contenders of the client share.
 func (k *readersWork) share(
 	ctx context.Context, a *actor, r *sharers, how wish,
 ) (*rwlock.Reading, *grant, error) {
@@ -175,7 +175,7 @@ func (k *readersWork) acquire(ctx context.Context, a *actor, side *rwlock.Side) 
 	return lock, k.l.granted(a, g), nil
 }
 
-// sharers is that of the contender's client.
+// sharers returns the sharers of the contender's client.
 func (k *readersWork) sharers(a *actor) *sharers {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -194,8 +194,8 @@ func (k *readersWork) sharers(a *actor) *sharers {
 	return r
 }
 
-// joined reports one that has joined too late, too many, or what was lost before. Those who had waited for
-// the node have it at the instant of the grant.
+// joined reports a contender that has joined too late, or too many, or a node that was lost before. Contenders that had
+// waited for the node join at the instant of the grant.
 func (k *readersWork) joined(a *actor, r *sharers, reading *rwlock.Reading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,7 +219,7 @@ func (k *readersWork) joined(a *actor, r *sharers, reading *rwlock.Reading) {
 	}
 }
 
-// left remembers what is lost.
+// left records a loss.
 func (k *readersWork) left(reading *rwlock.Reading) {
 	lost := reading.Lost() != nil
 	k.mu.Lock()

@@ -8,7 +8,7 @@ import (
 
 func init() { kinds["rwlock"] = newRWLockWork }
 
-// rwlockWork: readers and writers; now and then a writer downgrades.
+// rwlockWork: readers and writers; sometimes a writer downgrades.
 type rwlockWork struct {
 	l    *ledger
 	path string

@@ -8,7 +8,7 @@ import (
 
 func init() { kinds["semaphore"] = newSemaphoreWork }
 
-// leases is how many the semaphore has.
+// leases is the semaphore's number of leases.
 const leases = 3
 
 // semaphoreWork: one or two leases of three, or all.
@@ -29,7 +29,7 @@ func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
 	}
 	done := k.l.wants(ctx, a, "Acquire")
 	most := 2
-	if a.w.plan.Java { // which holds a part while it waits for the next: whoever wants all must give way
+	if a.w.plan.Java { // it holds a part while it waits for the next, so a contender that wants all must give way
 		most = leases
 	}
 	lease, err := get(ctx, 1+a.r.IntN(most))

@@ -14,8 +14,9 @@ import (
 
 func init() { kinds["simplequeue"] = newSimpleWork }
 
-// simpleWork: all clients put items into a simple queue, and take them off. No item is returned twice, none is lost, and
-// none passes another that is in the queue during the whole call. An item whose outcome is unknown may have been taken.
+// simpleWork: all clients put items into a simple queue, and take them off. No item is returned twice, none is lost,
+// and none passes another that is in the queue during the whole call. An item whose outcome is unknown may have been
+// taken.
 type simpleWork struct {
 	path string
 
@@ -26,8 +27,8 @@ type simpleWork struct {
 }
 
 type simpleItem struct {
-	put, refused bool   // for certain
-	unknown      bool   // it was returned, perhaps without being taken off
+	put, refused bool   // certainly
+	unknown      bool   // it was returned, but may not have been taken off
 	by           string // the call that has taken it off
 }
 
@@ -38,7 +39,7 @@ func newSimpleWork(w *world) workload {
 	return k
 }
 
-// queue is the one that the actors of a client share.
+// queue returns the queue that the actors of a client share.
 func (k *simpleWork) queue(c *framework.Client) *queue.Simple {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +148,7 @@ func (k *simpleWork) take(ctx context.Context, a *actor, q *queue.Simple) error 
 	}
 	item.by = by
 	if a.w.plan.Restored || a.w.plan.Meddling {
-		return nil // numbers begin again, or others' nodes come and go
+		return nil // numbers begin again, or other nodes come and go
 	}
 	own := k.numbers[name]
 	for node, other := range after {
@@ -158,7 +159,7 @@ func (k *simpleWork) take(ctx context.Context, a *actor, q *queue.Simple) error 
 	return nil
 }
 
-// settle takes what is left. Then every item that was put has been taken, or its outcome is unknown.
+// settle takes the items that are left. Then every item that was put has been taken, or its outcome is unknown.
 func (k *simpleWork) settle(w *world) {
 	clients := w.present()
 	if len(clients) == 0 || w.ens.Leader() < 0 {

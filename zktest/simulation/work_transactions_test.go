@@ -12,13 +12,13 @@ import (
 
 func init() { kinds["transactions"] = newTransactionsWork }
 
-// transactionsWork: all clients set a pair of nodes, both or none. A client that reads the two in turn never
-// sees a smaller version than before.
+// transactionsWork: all clients set a pair of nodes, both or none. A client that reads the two in turn never sees a
+// smaller version than before.
 type transactionsWork struct {
 	paths [2]string
 
 	mu      sync.Mutex
-	made    map[int32]int // version, and by whom
+	made    map[int32]int // version, and the client that set it
 	unknown int
 	seen    map[int]int32 // by client: the largest version
 }
@@ -80,7 +80,7 @@ func (k *transactionsWork) turn(ctx context.Context, a *actor) error {
 		}
 	case errors.Is(err, framework.ErrOutcomeUnknown):
 		k.unknown++
-	case errors.Is(err, framework.ErrBadVersion): // somebody else was faster
+	case errors.Is(err, framework.ErrBadVersion): // another client was faster
 		return nil
 	}
 	if err != nil && errors.Is(err, limited.Err()) {

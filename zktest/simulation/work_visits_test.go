@@ -16,8 +16,8 @@ func init() { kinds[visits] = newVisitsWork }
 // visits is the name of a work that [NewPlan] adds to others.
 const visits = "visits"
 
-// visitsWork: clients come, contend for a lock, and close at any moment: while they wait, hold, or have a
-// request in flight.
+// visitsWork: clients connect, contend for a lock, and close at any moment: while they wait, hold, or have a request in
+// flight.
 type visitsWork struct {
 	l    *ledger
 	path string
@@ -25,15 +25,15 @@ type visitsWork struct {
 
 func newVisitsWork(w *world) workload { return &visitsWork{newLedger(w, visits), root + "/" + visits} }
 
-// visitor is a client that does not stay.
+// visitor is a client of a short time.
 type visitor struct {
 	a *actor
 	c *framework.Client
 
 	mu       sync.Mutex
-	sessions []int64   // that it has had, some at least
+	sessions []int64   // that it has had, not always all
 	closed   bool      // its CloseContext has returned
-	at       time.Time // then
+	at       time.Time // when CloseContext returned
 }
 
 func (k *visitsWork) turn(ctx context.Context, a *actor) error {
@@ -75,7 +75,7 @@ func (k *visitsWork) turn(ctx context.Context, a *actor) error {
 	return err
 }
 
-// contend takes the lock, uses it, and gives it back, or leaves it to the client's end.
+// contend acquires the lock, uses it, and releases it, or leaves the release to the client's end.
 func (k *visitsWork) contend(ctx context.Context, v *visitor) error {
 	a := v.a
 	began := time.Now()
@@ -99,7 +99,7 @@ func (k *visitsWork) contend(ctx context.Context, v *visitor) error {
 	if err != nil {
 		return v.over(began, err)
 	}
-	id := a.w.witness.session(lock.Path()) // it may be another by now
+	id := a.w.witness.session(lock.Path()) // the client may have another session by now
 	v.has(id)
 	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
 	k.l.use(a, g, one(lock.Guard))
@@ -130,8 +130,8 @@ func (v *visitor) has(session int64) {
 	v.sessions = append(v.sessions, session)
 }
 
-// over reports a call that has outlived its client, or that was begun after the client's end and did not
-// return at once.
+// over reports a call that has outlived its client, or that was begun after the client's end and did not return
+// immediately.
 func (v *visitor) over(began time.Time, err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -149,7 +149,7 @@ func (v *visitor) over(began time.Time, err error) error {
 	return err
 }
 
-// close ends the client. When it says that the session is closed, its nodes are gone.
+// close ends the client. If it returns that the session is closed, the session's nodes are gone.
 func (v *visitor) close(patience time.Duration, calm bool) {
 	w := v.a.w
 	ctx, cancel := context.WithTimeout(background, patience)
@@ -157,7 +157,7 @@ func (v *visitor) close(patience time.Duration, calm bool) {
 	began := time.Now()
 	err := v.c.CloseContext(ctx)
 	w.Logf("CLOSED visitor of client %d: %v", v.a.id, err)
-	if over := time.Since(began) - patience; over > 2*late { // part of which its goroutines take to end
+	if over := time.Since(began) - patience; over > 2*late { // a part of it is the time in which its goroutines end
 		w.violate("visits: client %d: CloseContext returned %v after its context's end", v.a.id, over)
 	}
 	v.mu.Lock()
@@ -174,13 +174,13 @@ func (v *visitor) close(patience time.Duration, calm bool) {
 	}
 }
 
-// closedWrongly says what is wrong with the error of a client's end, "" if nothing is.
+// closedWrongly describes an error of CloseContext that must not occur, "" if err may occur.
 func closedWrongly(err error, hadSession, calm bool) string {
 	switch {
 	case calm && (hadSession || !errors.Is(err, framework.ErrUnacknowledged)):
-		// A client without a session may have met only members that hung up, as they do while they look for a
-		// leader: any of them may have opened a session before. And one that follows the servers' list leaves a
-		// member that is not in it, perhaps in this very moment: it is not calm.
+		// A client without a session may have met only members that closed its connection, as they do without a leader:
+		// any of them may have opened a session before. A client that follows the servers' list disconnects from a
+		// member that is not in the list, perhaps at this very moment: for such a client calm is false.
 		return "does not close"
 	case !errors.Is(err, framework.ErrUnacknowledged) && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, framework.ErrSessionLost):

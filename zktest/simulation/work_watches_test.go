@@ -13,8 +13,8 @@ import (
 
 func init() { kinds["watches"] = newWatchesWork }
 
-// watchesWork: all clients change a few nodes and watch them, with every kind of watch. A client that reads a
-// change must have its event by then.
+// watchesWork: all clients change a few nodes and watch them, with every kind of watch. A client that reads a change
+// must have its event by then.
 type watchesWork struct{ path string }
 
 func newWatchesWork(w *world) workload {
@@ -26,11 +26,11 @@ func newWatchesWork(w *world) workload {
 // nodeState is a node as a read shows it; the zero value if there is none.
 type nodeState struct{ czxid, mzxid, pzxid int64 }
 
-// watchKind is one kind of watch: what it is about, and what it may report.
+// watchKind is one kind of watch: the changes that it reports, and the types of its events.
 type watchKind struct {
 	kind           string
 	data, children bool
-	lasting        bool // reports again and again
+	lasting        bool // reports more than one event
 	reports        []framework.EventType
 }
 
@@ -61,7 +61,7 @@ var watchKinds = []watchKind{
 	},
 }
 
-// differ says whether what the watch is about has changed.
+// differ reports whether the watch must report a change between two states.
 func (g watchKind) differ(a, b nodeState) bool {
 	return a.czxid != b.czxid || g.data && a.mzxid != b.mzxid || g.children && a.pzxid != b.pzxid
 }
@@ -70,7 +70,7 @@ func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 	path := fmt.Sprintf("%s/%d", k.path, a.r.IntN(3))
 	g := pick(a.r, watchKinds...)
 	if g.lasting && a.w.plan.Profile == zktest.V35 {
-		g = watchKinds[0] // there are no persistent watches
+		g = watchKinds[0] // this server has no persistent watches
 	}
 	watch, before, err := k.set(ctx, a, g, path)
 	if err != nil || watch == nil {
@@ -78,7 +78,7 @@ func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 	}
 	defer watch.Stop()
 	a.w.Logf("client %d watches %s (%s)", a.id, path, g.kind)
-	pending := 0 // events since the last read began: they include those of the changes that the next one shows
+	pending := 0 // events since the last read began: they include the events for the changes that the next read shows
 	for range 1 + a.r.IntN(6) {
 		if a.r.IntN(3) == 0 {
 			if err := k.change(ctx, a, path); err != nil {
@@ -125,8 +125,7 @@ func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// set sets the watch, and returns the node's state at that time; it sets none if there is no node that could
-// have it.
+// set arms the watch, and returns the node's state at that time; it arms none if there is no node that could have it.
 func (k *watchesWork) set(
 	ctx context.Context,
 	a *actor,
@@ -165,7 +164,7 @@ func (k *watchesWork) set(
 	return watch, seen(stat), err
 }
 
-// seen is what a Stat shows, nil being that of no node.
+// seen returns the state that a Stat shows; nil shows that there is no node.
 func seen(stat *framework.Stat) nodeState {
 	if stat == nil {
 		return nodeState{}
@@ -179,7 +178,7 @@ func (k *watchesWork) read(ctx context.Context, a *actor, path string) (nodeStat
 	return seen(stat), err
 }
 
-// change does something to a node or its children.
+// change changes a node or its children.
 func (k *watchesWork) change(ctx context.Context, a *actor, path string) (err error) {
 	defer a.timed(ctx, "a change")()
 	switch child := path + "/child"; a.r.IntN(5) {
@@ -197,13 +196,13 @@ func (k *watchesWork) change(ctx context.Context, a *actor, path string) (err er
 		framework.ErrNoNode,
 		framework.ErrNotEmpty,
 		framework.ErrNodeExists,
-	) { // others change it at the same time
+	) { // other clients change it at the same time
 		return nil
 	}
 	return err
 }
 
-// received takes the events that have arrived, and says whether the watch has ended.
+// received receives the events that have arrived, and reports whether the watch has ended.
 func (k *watchesWork) received(a *actor, g watchKind, watch *framework.Watch) (events int, over bool) {
 	for {
 		select {

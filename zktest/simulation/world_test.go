@@ -16,12 +16,12 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// root is above everything that is simulated.
+// root is the parent of all simulated nodes.
 const root = "/sim"
 
 var background = context.Background()
 
-// world is one run: chaos's, with the clients and what they do.
+// world is one run: chaos's world, with the clients and their works.
 type world struct {
 	*chaos.World
 	plan    *plan
@@ -29,22 +29,22 @@ type world struct {
 	works   []workload
 	witness *witness
 	rest    chan struct{} // closed when all contenders have had their last turn
-	leave   chan struct{} // closed when the clients shall close
+	leave   chan struct{} // closed when the clients must close
 	closed  sync.WaitGroup
-	asked   atomic.Int64 // by swarms, without an answer so far
+	asked   atomic.Int64 // by swarms, without a reply so far
 
 	mu        sync.Mutex
 	calmAt    time.Duration       // when the faults were over, later than planned if one of them took longer; else 0
-	clients   []*framework.Client // nil until the process has made it
-	lives     []int               // how many processes a client has had
+	clients   []*framework.Client // nil until the process has created it
+	lives     []int               // number of processes that a client has had
 	active    int                 // actors that have not had their last turn
 	histories map[string]*chaos.History
 	traps     []*trap        // faults that wait for a grant
-	keeping   map[int]int    // clients that go on holding what they have
+	keeping   map[int]int    // clients that keep their holds during a fault
 	walls     map[int][]wall // between clients and members
 }
 
-// stage is where the run of this process is.
+// stage has the world of the run in progress.
 type stage struct{ w *world }
 
 // play is the scenario: a process for each client, and one for each client's visitors.
@@ -77,12 +77,12 @@ func (s *stage) play(cw *chaos.World) {
 	if k := slices.Index(p.Works, visits); k >= 0 {
 		for i := range p.Clients {
 			if p.Replicas > 0 && p.Clients+i >= p.Replicas {
-				break // left out of a shorter plan
+				break // not part of a shorter plan
 			}
 			w.active++
 			w.Start("visitor", func(p *chaos.Process) {
 				a := w.actor(p, k, i, 0)
-				for a.c = w.client(i); a.c == nil; a.c = w.client(i) { // whose writes a visitor's guard lets through
+				for a.c = w.client(i); a.c == nil; a.c = w.client(i) { // the visitor's guard lets this client's writes through
 					time.Sleep(time.Millisecond)
 				}
 				a.live()
@@ -108,7 +108,7 @@ func (s *stage) play(cw *chaos.World) {
 	w.AtRest("end", func() error { w.settle(); return nil })
 }
 
-// prepare makes what has to be there before anybody connects.
+// prepare creates the nodes that must exist before any client connects.
 func (w *world) prepare() {
 	w.must(w.ens.Member(0).Create(root, nil))
 	for _, name := range w.plan.Works {
@@ -121,10 +121,10 @@ func (w *world) prepare() {
 	}
 }
 
-// abreast is how many contenders a client has at a work.
+// abreast returns the number of contenders of a client at a work.
 func (w *world) abreast(k int) int {
 	switch {
-	case w.plan.Works[k] == visits: // has processes of its own
+	case w.plan.Works[k] == visits: // has its own processes
 		return 0
 	case crowded[w.plan.Works[k]]:
 		return w.plan.Abreast
@@ -132,7 +132,7 @@ func (w *world) abreast(k int) int {
 	return 1
 }
 
-// contenders is how many actors a client has.
+// contenders returns the number of actors of a client.
 func (w *world) contenders() (n int) {
 	for k := range w.works {
 		n += w.abreast(k)
@@ -140,8 +140,8 @@ func (w *world) contenders() (n int) {
 	return n
 }
 
-// live is a client's process: its client, and its contenders at all works. When the process is to end, or is
-// killed, its client closes whatever they do at that moment.
+// live is a client's process: its client, and its contenders at all works. When the process is asked to end, or is
+// killed, its client closes, whatever the contenders do at that moment.
 func (w *world) live(p *chaos.Process, i int) {
 	life := w.begins(i)
 	defer w.closed.Done()
@@ -164,7 +164,7 @@ func (w *world) live(p *chaos.Process, i int) {
 	for k := range w.works {
 		for n := range w.abreast(k) {
 			a := w.actor(p, k, i, n+1_000*life)
-			a.c, a.who, a.turn = c, i+1000*n, 1_000_000*life // no turn has the number of one before
+			a.c, a.who, a.turn = c, i+1000*n, 1_000_000*life // no turn has the number of an earlier turn
 			actors.Go(a.live)
 		}
 	}
@@ -197,7 +197,7 @@ func (w *world) begins(i int) (before int) {
 	return before
 }
 
-// actor is the nth contender of a client at a work.
+// actor returns the nth contender of a client at a work.
 func (w *world) actor(p *chaos.Process, k, client, n int) *actor {
 	seed := uint64(1 + k*1000 + client + n*1_000_000)
 	return &actor{
@@ -210,12 +210,12 @@ func (w *world) actor(p *chaos.Process, k, client, n int) *actor {
 	}
 }
 
-// options are those of a client.
+// options returns the options of a client.
 func (w *world) options(client int) []framework.Option {
 	return append(w.plan.options(client), framework.WithHooks(w.witness.hooks(client)))
 }
 
-// present are the clients that have been made.
+// present returns the clients that exist.
 func (w *world) present() (clients []*framework.Client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *world) present() (clients []*framework.Client) {
 	return clients
 }
 
-// session is the id of a client's session, 0 when there is none right now.
+// session returns the id of a client's session, 0 if there is none at this moment.
 func (w *world) session(client int) int64 {
 	return sessionOf(w.client(client))
 }
@@ -251,12 +251,12 @@ func sessionOf(c *framework.Client) int64 {
 	return s.ID()
 }
 
-// settle checks what must be true in the end, while the clients are connected and idle, and then closes them.
+// settle checks the final state while the clients are connected and idle, and then closes them.
 func (w *world) settle() {
 	close(w.rest)
 	time.Sleep(
 		3*w.plan.SessionTimeout + w.plan.bound() + 30*time.Second,
-	) // sessions of the dead end, and clean-ups
+	) // the sessions of killed processes expire, and clean-ups end
 	for _, work := range w.works {
 		work.settle(w)
 	}
@@ -272,9 +272,9 @@ func (w *world) settle() {
 	}
 }
 
-// newest is the leader, which shows all that is committed; nil if there is none. While the leader is paused, and
-// when it has just stopped, [zktest.Ensemble.Leader] may be a former one that was paused before and has not
-// noticed its end: it does not know what has happened meanwhile, and others do.
+// newest returns the leader, which shows all that is committed; nil if there is none. While the leader is paused, and
+// when it has just stopped, [zktest.Ensemble.Leader] may be a former leader that was paused before and has not noticed
+// its end: the other members know later commits.
 func (w *world) newest() *zktest.Server {
 	l := w.ens.Leader()
 	if l < 0 {
@@ -289,9 +289,9 @@ func (w *world) newest() *zktest.Server {
 	return leader
 }
 
-// nothingLeft checks that clean-ups are done and no watch is left.
+// nothingLeft checks that clean-ups are done, and that no watch and no ephemeral node is left.
 func (w *world) nothingLeft() {
-	// Many removals at once wait for room on the connection, and for the writes before them.
+	// Many removals at the same time wait for room on the connection, and for the writes before them.
 	time.Sleep(time.Second + 3*(w.plan.Lag+w.plan.PeerDelay))
 	synctest.Wait()
 	if n := w.asked.Load(); n != 0 {
@@ -304,7 +304,7 @@ func (w *world) nothingLeft() {
 	}
 	for i, m := range w.ens.Members() {
 		left := slices.DeleteFunc(m.Watches(), func(info zktest.WatchInfo) bool {
-			return w.plan.Tracks && info.Path == "/zookeeper/config" // which clients go on following
+			return w.plan.Tracks && info.Path == "/zookeeper/config" // the clients' watches of the members' list remain
 		})
 		if len(left) > 0 {
 			w.violate("watches left at member %d: %v", i, left)
@@ -327,7 +327,7 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// calm says whether the faults are over.
+// calm reports whether the faults are over.
 func (w *world) calm() bool {
 	select {
 	case <-w.Calm():
@@ -337,14 +337,15 @@ func (w *world) calm() bool {
 	}
 }
 
-// settled reports whether the faults are over for so long that every client has a session, and a connection that stays.
+// settled reports whether the faults have been over for so long that every client has a session, and a connection that
+// stays.
 func (w *world) settled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calmAt > 0 && !w.plan.Tracks && w.Elapsed() > w.calmAt+w.plan.bound()+2*w.plan.SessionTimeout+10*time.Second
 }
 
-// violate notes a broken promise. The check's name is the text's first word: a work's, a client, hooks.
+// violate reports a broken promise. The check's name is the first word of the text: a work, client, or hooks.
 func (w *world) violate(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	check, _, _ := strings.Cut(text, " ")
@@ -357,16 +358,16 @@ func (w *world) must(err error) {
 	}
 }
 
-// ago is the time since one that chaos has noted.
+// ago returns the time since an instant that chaos has recorded.
 func (w *world) ago(at time.Duration) time.Duration { return w.Elapsed() - at }
 
-// at is when something happened, in the run's time.
+// at returns an instant in the run's time.
 func (w *world) at(t time.Time) time.Duration { return w.Elapsed() - time.Since(t) }
 
-// slack is the time after which the owner must know what an administrator took away.
+// slack is the time within which the owner must know of a delete by an administrator.
 func (w *world) slack() time.Duration { return w.Notice() }
 
-// known says whether every member must know at one instant what has been true since another: each has run for
+// known reports whether every member must show at one instant a state that has existed since another: each has run for
 // longer than it may lag.
 func (w *world) known(since, at time.Time) bool {
 	for i := range w.plan.Members {
@@ -377,7 +378,7 @@ func (w *world) known(since, at time.Time) bool {
 	return true
 }
 
-// behind is how old a state a member may show, without the time for which it is paused.
+// behind returns the age of the state that a member may show, without the time for which it is paused.
 func (w *world) behind() time.Duration {
 	if w.plan.Members == 1 {
 		return 0
@@ -385,18 +386,18 @@ func (w *world) behind() time.Duration {
 	return w.plan.bound() + 3*time.Second + w.plan.PeerDelay // a fault's lag, or a plan's, which is shorter
 }
 
-// workload is something that all clients do. All methods but turn are called by one goroutine, before and
-// after the turns.
+// workload is a work that all clients do. All methods except turn are called by one goroutine, before and after the
+// turns.
 type workload interface {
-	// turn does it once, or fails. It may return shortly after ctx ends.
+	// turn takes one turn, or fails. It may return shortly after ctx ends.
 	turn(ctx context.Context, a *actor) error
-	// settle checks what must be true in the end. The clients are connected and idle.
+	// settle checks the final state. The clients are connected and idle.
 	settle(w *world)
 }
 
 var kinds = map[string]func(*world) workload{}
 
-// workNames are those among which plans choose.
+// workNames returns the works from which plans choose.
 func workNames() (names []string) {
 	for name := range kinds {
 		if name != visits {

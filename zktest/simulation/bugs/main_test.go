@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every replacement still has its place in today's code, and what comes of it is Go. scripts/explore also compiles it.
+// Every replacement still has its place in today's code, and the result is Go. scripts/explore also compiles it.
 func TestEveryBugHasItsPlace(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, overlay("../../..", dir))
@@ -27,7 +27,7 @@ func TestEveryBugHasItsPlace(t *testing.T) {
 	}
 }
 
-// The simulation or a model looks for every bug that there is, and the simulation for no other.
+// The simulation or a model looks for every bug that exists, and the simulation for no other.
 func TestEveryBugIsLookedFor(t *testing.T) {
 	names := func(text, pattern string) (found []string) {
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
@@ -38,7 +38,7 @@ func TestEveryBugIsLookedFor(t *testing.T) {
 	}
 	table, err := os.ReadFile("../mutants_test.go")
 	require.NoError(t, err)
-	clock, err := os.ReadFile("../../../internal/mutant/mutant.go") // asks for the name of one itself
+	clock, err := os.ReadFile("../../../internal/mutant/mutant.go") // it calls On itself
 	require.NoError(t, err)
 	simulated, all := names(string(table), `\{bug: "([^"]+)"`), names(text+string(clock), `(?:mutant\.|!)On\("([^"]+)"`)
 	assert.Subset(t, all, simulated)
@@ -79,7 +79,7 @@ func TestAReplacementWithoutItsPlaceFails(t *testing.T) {
 	assert.ErrorContains(t, err, "found 0 times")
 	_, err = change("+\tthree()\n")
 	assert.ErrorContains(t, err, "nothing to replace")
-	// in a function, also where its lines stand elsewhere, too
+	// in a function, also if the same lines are in another function, too
 	for name, head := range map[string]string{"f": "func f() {", "(t).f": "func (t) f() {", "(*t).f": "func (x *t[K, V]) f() {"} {
 		source = "package p\n\n" + head + "\n\tone()\n}\n\nfunc g() { one() }\n\nfunc h() {\n\tone()\n}\n"
 		all, err := parse("head\n\n== p " + name + "\n-\tone()\n+\ttwo()\n")
