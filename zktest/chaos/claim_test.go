@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// Which claims exclude one another, and which tokens may come after which.
+// Claims that exclude one another, and tokens that may come after one another.
 func TestClaims(t *testing.T) {
 	quiet := chaos.Config{Count: 1, Every: 1000 * time.Hour, Trouble: 10 * time.Second, Shrink: -1}
 	reader := func(token int64) chaos.Claim { return chaos.Claim{Shared: true, Token: token} }
@@ -22,7 +22,7 @@ func TestClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  int
 		claims []chaos.Claim
-		wrong  string // "": nothing
+		wrong  string // "": no violation
 	}{
 		"readers":                   {1, []chaos.Claim{reader(3), reader(5), reader(4)}, ""},
 		"a writer beside a reader":  {1, []chaos.Claim{reader(3), writer(4)}, "has it, and so has p-0"},
@@ -60,13 +60,13 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Somebody deletes the node of a right. Its holder may believe in it for a while, and not longer; who stood in
-// line when its node was deleted may not believe in it at all.
+// An administrator deletes the node of a right. Its holder may use the right for a while, and not longer; a waiter
+// whose node was deleted may not use it at all.
 func TestAClaimThatIsTakenAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		deleted int           // of three nodes in a line
-		claimed int           // and the one that claims then
-		after   time.Duration // how long after that another claims
+		claimed int           // the node with which a process then claims the right
+		after   time.Duration // how long after that another process claims
 		wrong   string
 	}{
 		"it cannot know yet":      {0, 0, 5 * time.Second, ""},
@@ -98,7 +98,7 @@ func TestAClaimThatIsTakenAway(t *testing.T) {
 	}
 }
 
-// A paused holder cannot know that it has lost the right, unless its clock tells it.
+// A paused holder cannot know that it has lost the right, unless by its clock.
 func TestAClaimOfAPausedProcess(t *testing.T) {
 	for _, byClock := range []bool{false, true} {
 		t.Run(fmt.Sprint("by its clock ", byClock), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestAClaimOfAPausedProcess(t *testing.T) {
 	}
 }
 
-// The end of a right that is being given back is no loss.
+// The end of a right during its release is not a loss.
 func TestReturning(t *testing.T) {
 	chaos.Test(t, func(w *chaos.World) {
 		r := w.Exclusive("right")

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// Flags of a test's own whose values are not what sets them.
+// Flags of a test's own, whose values do not print as they were set.
 var (
 	several []string
 	doubled string
@@ -30,7 +30,7 @@ func init() {
 
 const oddName = `it's (a+b) "c" $d`
 
-// TestOfAnotherProcess is played by TestThePrintedCommands.
+// TestOfAnotherProcess is run by TestThePrintedCommands.
 func TestOfAnotherProcess(t *testing.T) {
 	if len(several) == 0 {
 		return
@@ -45,8 +45,8 @@ func TestOfAnotherProcess(t *testing.T) {
 	})
 }
 
-// Both commands that a report prints play the test again: a shell passes on the name and the flags as they were, wherever
-// the binary is, and the test itself.
+// Both commands in a report play the test again: a shell passes the name and the flags unchanged, wherever the binary
+// is, and in whatever directory the test runs.
 func TestThePrintedCommands(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // where the files are kept
 	run := func(cmd *exec.Cmd) string {
@@ -77,7 +77,7 @@ func TestThePrintedCommands(t *testing.T) {
 	}
 }
 
-// A process that plays schedules ends with the one that it plays them for, also if a schedule does not end.
+// A process that plays schedules ends with its parent, also if a schedule does not end.
 func TestAWorkerEndsWithItsParent(t *testing.T) {
 	if file := os.Getenv("CHAOSTEST_ENDLESS"); file != "" {
 		chaos.Test(t, func(w *chaos.World) {
@@ -99,7 +99,7 @@ func TestAWorkerEndsWithItsParent(t *testing.T) {
 	require.Eventually(t, alive, time.Minute, 10*time.Millisecond)
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait()
-	// It writes the file anew for as long as it lives.
+	// It writes the file again for as long as it lives.
 	require.Eventually(t, func() bool {
 		_ = os.Remove(file)
 		time.Sleep(100 * time.Millisecond)

@@ -15,15 +15,15 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// service is what is tested, and what must hold of it.
+// service is the tested service, with its conditions.
 type service struct {
 	careless bool
 	right    *chaos.Right    // one replica at a time may have it
-	exports  *chaos.Progress // goes on after the faults
+	exports  *chaos.Progress // continues after the faults
 }
 
-// export renders for twenty seconds under a lock, and then publishes. Who is careless does not ask in between whether the
-// lock is still held.
+// export renders for twenty seconds under a lock, and then publishes. A careless one does not check in between whether
+// it still holds the lock.
 func (s service) export(p *chaos.Process, m *mutex.Mutex) error {
 	lock, err := m.Acquire(p.Context())
 	if err != nil {
@@ -41,7 +41,7 @@ func (s service) export(p *chaos.Process, m *mutex.Mutex) error {
 	return nil
 }
 
-// exporters are three replicas of it.
+// exporters starts three replicas of the service.
 func exporters(careless bool) func(w *chaos.World) {
 	return func(w *chaos.World) {
 		s := service{careless, w.Exclusive("export"), w.Progress("exports")}
@@ -73,8 +73,8 @@ func testExporters(t *testing.T) {
 	}
 }
 
-// testCarelessExporters looks for a schedule in which the mistake is seen. It leaves the first one as long as it is: to
-// make it shorter takes a while.
+// testCarelessExporters looks for a schedule in which the mistake is seen. It does not shrink the schedule, which takes
+// a while.
 func testCarelessExporters(t *testing.T) {
 	failure := chaos.Find(t, exporters(true), chaos.Config{Count: 1000, Shrink: -1})
 	if failure != nil {
@@ -82,8 +82,8 @@ func testCarelessExporters(t *testing.T) {
 	}
 }
 
-// A service through schedules of faults. Examples have no testing.T, so this one does what "go test -v -run Exporters"
-// does, and prints what the tests say.
+// A service through schedules of faults. Examples have no testing.T, so this one runs "go test -v -run Exporters", and
+// prints the tests' output.
 func ExampleTest() {
 	out, err := exec.Command(os.Args[0], "-test.run=Exporters$", "-test.v").CombinedOutput()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SetStandstill changes for how long a run may make no progress by the wall clock.
+// SetStandstill changes how long a run may make no progress by the wall clock.
 func SetStandstill(t *testing.T, d time.Duration) {
 	before := standstill
 	standstill = d

@@ -2,7 +2,7 @@ package chaos_test
 
 import "testing"
 
-// Their code is in an Example's file, which documentation shows whole if no test is in it.
+// Their code is in an Example's file, which documentation shows whole if it has no test.
 
 func TestExporters(t *testing.T) { testExporters(t) }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// with is a configuration whose plans have three members and only these faults.
+// with returns a configuration whose plans have three members and only these faults.
 func with(faults ...chaos.Fault) chaos.Config {
 	return chaos.Config{Count: 5, Trouble: time.Minute, Shrink: -1, Plan: func(p *chaos.Plan) {
 		p.Trouble = time.Minute
@@ -28,7 +28,7 @@ func with(faults ...chaos.Fault) chaos.Config {
 	}}
 }
 
-// holders are two processes that hold a lock in turn, and notes of what they see.
+// holders starts two processes that hold a lock in turn, and returns their right and the sessions that they had.
 func holders(w *chaos.World) (right *chaos.Right, sessions func() []int64) {
 	right = w.Exclusive("job")
 	made := w.Progress("jobs")
@@ -77,7 +77,7 @@ func noted(w *chaos.World, text string) error {
 	return nil
 }
 
-// What each kind does, seen from outside, to a service that survives it.
+// Each kind has its effect, seen from outside, on a service that survives it.
 func TestKindsOfFaults(t *testing.T) {
 	at, lasts := 20*time.Second, 20*time.Second
 	for kind, c := range map[chaos.Kind]struct {
@@ -127,7 +127,7 @@ func TestKindsOfFaults(t *testing.T) {
 	}
 }
 
-// When sessions are not limited by the fault any more, they are as the scenario's servers limit them.
+// When a fault does not limit session timeouts any more, the limit of the scenario's servers applies again.
 func TestSessionsAreLimitedAgain(t *testing.T) {
 	cfg := with(chaos.Fault{Kind: chaos.Shrink, At: 20 * time.Second, Lasts: 20 * time.Second})
 	cfg.Server = func(_ *chaos.Plan, c *zktest.Config) { c.MaxSessionTimeout = 11 * time.Second }
@@ -137,7 +137,7 @@ func TestSessionsAreLimitedAgain(t *testing.T) {
 	}, cfg)
 }
 
-// What is taken from a process by force is known to the world, and who lost it may not know it for a while.
+// The world records that a process lost its node or session by force, and the process may not know it for a while.
 func TestWhatIsTakenAway(t *testing.T) {
 	for kind, c := range map[chaos.Kind]struct {
 		fault     chaos.Fault
@@ -172,7 +172,7 @@ func TestWhatIsTakenAway(t *testing.T) {
 						w.MayHaveEnded(session) != c.own {
 						w.Violate("removed", "%t: %+v", removed, r)
 					}
-					<-w.Calm() // it is noted once more when all is healed
+					<-w.Calm() // it is recorded once more when all faults have ended
 					time.Sleep(2 * w.Notice())
 					if _, still := w.Removed(session, node); still != c.sure {
 						w.Violate("removed", "a clock's jump ends sessions soon, or not at all: %t", still)
@@ -246,8 +246,8 @@ func TestWhichNodesAreDeleted(t *testing.T) {
 	}
 }
 
-// What a plan has of the scenario's own is drawn once, and is there in every process that plays it; figures
-// come back, and what is checked at rest finds the processes at work.
+// The scenario's own part of a plan is drawn once, and every process that plays the plan has it; the figures are
+// returned, and the processes are still running during the checks at rest.
 func TestAScenariosOwnPlan(t *testing.T) {
 	type own struct{ Workers int }
 	scenario := func(mistake bool) func(*chaos.World) {
@@ -289,7 +289,7 @@ func TestAScenariosOwnPlan(t *testing.T) {
 	})
 }
 
-// An operation that is noted as unknown never returns.
+// An operation that is recorded as unknown never returns.
 func TestAnUnknownOutcome(t *testing.T) {
 	chaos.Test(t, func(w *chaos.World) {
 		h := w.History("ops", func(ops []chaos.Op) error {
@@ -307,7 +307,7 @@ func TestAnUnknownOutcome(t *testing.T) {
 	}, chaos.Config{Count: 1, Every: 1000 * time.Hour})
 }
 
-// The time for which a server was paused is not its own.
+// The time for which a server was paused does not count as running.
 func TestHowLongAServerRan(t *testing.T) {
 	chaos.Test(t, func(w *chaos.World) {
 		w.Finally("ran", func() error {

@@ -23,7 +23,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// The services below each make one mistake that a review lets pass, and a right version of each makes none.
+// The services below each make one mistake that a review may miss; the correct version of each makes none.
 
 // worker works under a lock, in slow steps.
 func worker(step func(lock *mutex.Lock) bool) func(*chaos.World) {
@@ -53,10 +53,10 @@ func worker(step func(lock *mutex.Lock) bool) func(*chaos.World) {
 	}
 }
 
-// ownLock is a lock made by hand: an ephemeral sequential node, and a wait until it is the first.
+// ownLock is a lock without the recipe: an ephemeral sequential node, and a wait until it is the first.
 type ownLock struct {
-	unprotected bool // a create whose reply was lost is done again
-	leaks       bool // a wait that is given up leaves its node
+	unprotected bool // a create whose reply was lost is sent again
+	leaks       bool // a waiter that gives up keeps its node
 }
 
 func (l ownLock) acquire(ctx context.Context, client *framework.Client) (node string, err error) {
@@ -122,8 +122,8 @@ func (l ownLock) service(w *chaos.World) {
 	}
 }
 
-// suspended gives its lock up for lost when the connection is suspended; the right version waits for what its
-// context says.
+// suspended considers its lock lost when the connection is suspended; the correct version waits for the end of the
+// lock's context.
 func suspended(mistake bool) func(*chaos.World) {
 	return func(w *chaos.World) {
 		made := w.Progress("jobs")
@@ -173,8 +173,8 @@ func suspended(mistake bool) func(*chaos.World) {
 	}
 }
 
-// told reads from ZooKeeper what somebody told it by another way to be there. The right version writes first, so
-// that the server which answers has what was there before.
+// told reads a node of which it has learned outside ZooKeeper. The correct version writes first, so that its server has
+// executed all earlier writes.
 func told(mistake bool) func(*chaos.World) {
 	return func(w *chaos.World) {
 		made := w.Progress("messages")
@@ -202,7 +202,8 @@ func told(mistake bool) func(*chaos.World) {
 				case n := <-written:
 					node := fmt.Sprintf("/message-%d", n)
 					if !mistake {
-						// A sync is not enough: a leader that was deposed, and does not know, answers it from what it has.
+						// A sync is not enough: a former leader that does not know that it is none replies to it with
+						// its own state.
 						if _, err := client.Create().OrSetData().ForPath(p.Context(), "/reader", nil); err != nil {
 							continue
 						}
@@ -218,7 +219,7 @@ func told(mistake bool) func(*chaos.World) {
 	}
 }
 
-// latch leads with a token, which stays the same where it leads again by the same node.
+// latch leads with a token, which stays the same when it leads again with the same node.
 func latch(w *chaos.World) {
 	right, made := w.Exclusive("lead"), w.Progress("terms")
 	for range 3 {
@@ -275,8 +276,8 @@ func selector(w *chaos.World) {
 	}
 }
 
-// bare leads with go-zookeeper alone, by an ephemeral node. Its library says that a session has expired
-// only when a server has said so.
+// bare leads with go-zookeeper alone, by an ephemeral node. That library reports an expired session only when a server
+// has reported it.
 func bare(w *chaos.World) {
 	right := w.Exclusive("lead")
 	for range 2 {
@@ -335,7 +336,7 @@ func createNodes(w *chaos.World, p *chaos.Process, client *framework.Client, n i
 	return nodes
 }
 
-// pause waits, or less if the context ends, and says whether it was not.
+// pause waits for d or the end of the context, and reports whether it waited for all of d.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -357,7 +358,8 @@ func looksAfterTheWait(lock *mutex.Lock) bool {
 	return pause(lock.Context(), time.Second) && lock.Valid()
 }
 
-// Each mistake is found soon, and by a plan of few faults, which takes most of the time and is looked for if all is to be played.
+// Each mistake is found soon, and by a plan of few faults. Shrinking takes most of the time, so only a run of all
+// schedules does it.
 func TestMistakesAreFound(t *testing.T) {
 	for name, service := range map[string]func(*chaos.World){
 		"ignores-its-context": worker(func(*mutex.Lock) bool { time.Sleep(time.Second); return true }),
@@ -393,7 +395,7 @@ func TestMistakesAreFound(t *testing.T) {
 			if !all {
 				return
 			}
-			for range 2 { // which faults do without each other depends on the plan that was found
+			for range 2 { // the faults that are necessary together depend on the plan that was found
 				if len(found.Plan.Faults) > 3 {
 					found = find(found.Plan.Seed + 1)
 				}
@@ -403,10 +405,10 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// all says that all schedules are played, as by scripts/test all.
+// all reports whether all schedules are played, as by scripts/test all.
 var all = os.Getenv("CURATOR_TEST_SCHEDULES") == "all"
 
-// few is how many schedules a test plays.
+// few returns the number of schedules that a test plays.
 func few(t *testing.T, n uint64) uint64 {
 	t.Helper()
 	if all {
@@ -416,7 +418,7 @@ func few(t *testing.T, n uint64) uint64 {
 	return n / 10
 }
 
-// The right versions are not.
+// No mistake is found in the correct versions.
 func TestNoMistakes(t *testing.T) {
 	for name, service := range map[string]func(*chaos.World){
 		"looks-after-the-wait":   worker(looksAfterTheWait),

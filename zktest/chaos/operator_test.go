@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The time for which a member was paused does not count for its noticing that it has lost the others.
+// The time for which a member was paused does not count towards noticing that it has lost the other members.
 func TestATimeWithoutTheStandstills(t *testing.T) {
 	began := time.Now()
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// While every connection ends with the request that arms its watches, nobody learns what was deleted.
+// While every connection ends with the request that arms its watches, no client learns of deletes.
 func TestTimeWithoutWatchesIsNotCounted(t *testing.T) {
 	p := &Plan{Faults: []Fault{
 		{Kind: Strike, Op: zktest.OpSetWatches, Times: -1, Lasts: time.Minute},
@@ -21,7 +21,7 @@ func TestTimeWithoutWatchesIsNotCounted(t *testing.T) {
 	assert.Equal(t, 61*time.Second, p.setWatchesFailing())
 }
 
-// Of the smallest times of many runs each counts with its run.
+// The smallest times over many runs each have the plan of their run.
 func TestTheLeastOfAllRuns(t *testing.T) {
 	l := smallestTimes{}
 	for seed, d := range []time.Duration{3 * time.Second, -time.Second, 2 * time.Second} {

@@ -14,7 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// The story tells what the client logs, what a caller was told, what a transaction did, and a repetition once.
+// The story has the client's log lines, the errors reported to callers, the operations of a transaction, and one line
+// for a repetition.
 func TestTheStoryTells(t *testing.T) {
 	quiet := chaos.Config{
 		Count: 1, Members: []int{1}, Profiles: []zktest.Profile{zktest.V39}, Trouble: 30 * time.Second, Shrink: -1,

@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// found runs a scenario that must violate something, and returns the first violation.
+// found runs a scenario that must violate a check, and returns the first violation.
 func found(t *testing.T, scenario func(w *chaos.World), cfg ...chaos.Config) chaos.Violation {
 	t.Helper()
 	failure := chaos.Find(t, scenario, cfg...)
@@ -163,7 +163,7 @@ func TestWhatIsViolated(t *testing.T) {
 	}
 }
 
-// What ends the child process, or would let it go on for ever, is the failure of one schedule, with a reason.
+// A child process that ends, or would run for ever, is the failure of one schedule, with a reason.
 func TestASchedulesProcessDies(t *testing.T) {
 	quiet := chaos.Config{Every: 1000 * time.Hour, Trouble: 5 * time.Second, Patience: time.Minute}
 	for name, c := range map[string]struct {
@@ -261,7 +261,7 @@ func TestAPausedProcess(t *testing.T) {
 	})
 }
 
-// A cache is the tree, an election has one leader, in a service that has both; and a custom fault is played.
+// In a service with both, a cache equals the tree, and an election has one leader; and a custom fault is played.
 func TestCachesAndElections(t *testing.T) {
 	cfg := chaos.Config{Count: few(t, 60), Custom: map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
 		"foreign write": func(w *chaos.World, f chaos.Fault) func() {
@@ -312,7 +312,7 @@ func TestCachesAndElections(t *testing.T) {
 	}, cfg)
 }
 
-// The world tells the scenario what it needs to know, and the processes have clocks and dice of their own.
+// The world gives the scenario the data that it needs, and the processes have their own clocks and random sources.
 func TestWhatAWorldTells(t *testing.T) {
 	chaos.Test(t, func(w *chaos.World) {
 		plan := w.Plan()
@@ -342,7 +342,7 @@ func TestWhatAWorldTells(t *testing.T) {
 	}, chaos.Config{Count: few(t, 60)})
 }
 
-// Faults by hand, without any of a plan: each replica in turn.
+// Faults by a script, without a plan's faults: for each replica in turn.
 func TestAScript(t *testing.T) {
 	chaos.Test(t, func(w *chaos.World) {
 		right, made := w.Exclusive("job"), w.ProgressOfEach("jobs")
@@ -387,7 +387,7 @@ func TestAScript(t *testing.T) {
 				time.Sleep(time.Minute)
 				resume()
 				start := r.Kill()
-				r.Kill() // it is dead
+				r.Kill() // it is killed already
 				time.Sleep(time.Second)
 				start()
 				time.Sleep(5 * time.Second)
