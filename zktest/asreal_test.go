@@ -53,7 +53,7 @@ func TestIdentitiesAreInTheOrderOfAHashSet(t *testing.T) {
 	}, acl.ACL)
 }
 
-// 3.6 to 3.8 look for a watch on the parents, too, and fail on a path that has none.
+// 3.6 to 3.8 look for a watch on the parents, too, and fail on a path without a parent.
 func TestCheckWatchesWithoutASlash(t *testing.T) {
 	for profile, want := range map[Profile]Error{V35: ErrNoWatcher, V36: ErrMarshalling, V38: ErrMarshalling, V39: ErrNoWatcher} {
 		c := newRaw(t, RunT(t, Config{Profile: profile}), 10*time.Second)

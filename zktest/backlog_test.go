@@ -20,7 +20,7 @@ import (
 
 const bigNode = 500_000
 
-// greedy makes a big node and asks for it again and again, without reading the answers.
+// greedy creates a big node and reads it again and again, without reading the replies.
 func greedy(t *testing.T, c *raw, times int) {
 	t.Helper()
 	big := &jute.CreateRequest{Path: "/big", Data: make([]byte, bigNode), ACL: openACL}
@@ -30,7 +30,7 @@ func greedy(t *testing.T, c *raw, times int) {
 	}
 }
 
-// heap is the heap in use after a collection.
+// heap returns the heap in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -62,8 +62,7 @@ func TestAClientThatDoesNotReadIsNotReadEither(t *testing.T) {
 	})
 }
 
-// A connection that is not read ends like any other: by its client, a fault, its session's expiry, the
-// server's end.
+// A connection that is not read ends like any other: by its client, a fault, its session's expiry, or the server's end.
 func TestAClientThatDoesNotReadGoes(t *testing.T) {
 	for name, end := range map[string]func(*Server, *raw){
 		"the client closes":   func(_ *Server, c *raw) { _ = c.nc.Close() },
@@ -110,7 +109,7 @@ func TestAClientThatDoesNotReadOverTCP(t *testing.T) {
 	assert.Equal(t, ok, c.code(jute.OpPing))
 }
 
-// At a member requests after a write wait for it, and are all answered when it is done: so no more than a
+// At a member requests after a write wait for it, and all get their replies when it is executed: so no more than a
 // thousand may wait.
 func TestRequestsThatWaitForTheLogAreNotReadWithoutEnd(t *testing.T) {
 	bubble(t, 3, Config{PeerDelay: time.Second}, func(t *testing.T, e *Ensemble) {
@@ -168,8 +167,8 @@ func TestALengthThatIsOnlyClaimed(t *testing.T) {
 	})
 }
 
-// Events are caused by other clients, and nothing waits for them to be read: a client that reads none is
-// disconnected before it has all the memory.
+// Events are caused by other clients, and no operation waits until they are read: a client that reads none is
+// disconnected before its events take all the memory.
 func TestEventsThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
@@ -190,7 +189,7 @@ func TestEventsThatNobodyReads(t *testing.T) {
 	})
 }
 
-// The server does not wait for ever for a client that closes its session and does not read its answers.
+// The server does not wait for ever for a client that closes its session and does not read its replies.
 func TestALastAnswerThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
@@ -205,7 +204,7 @@ func TestALastAnswerThatNobodyReads(t *testing.T) {
 	})
 }
 
-// An answer that is late by a fault is not too late.
+// A reply that a fault delays is not too late for its client.
 func TestALastAnswerThatIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
@@ -215,7 +214,7 @@ func TestALastAnswerThatIsDelayed(t *testing.T) {
 	})
 }
 
-// A few bytes ask for a large node again and again.
+// A short request reads a large node again and again.
 func TestAMultiReadThatAsksForTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -231,13 +230,13 @@ func TestAMultiReadThatAsksForTooMuch(t *testing.T) {
 		c.send(jute.OpMultiRead, many)
 		c.closed()
 		synctest.Wait()
-		// It is refused before it is made.
+		// It is refused before the reply is built.
 		assert.Contains(t, said.String(), "the answer to a multiRead would be too long")
 		assert.Equal(t, ok, newRaw(t, s, 10*time.Second).code(jute.OpPing))
 	})
 }
 
-// askingHandler is a log handler that asks the server.
+// askingHandler is a log handler that calls the server.
 type askingHandler struct {
 	slog.Handler
 	ask func()
@@ -248,7 +247,7 @@ func (h askingHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// No lock is held while something is logged.
+// No lock is held while the server logs.
 func TestALoggerThatAsksTheServer(t *testing.T) {
 	var log bytes.Buffer
 	var s *Server
@@ -269,8 +268,8 @@ func TestALoggerThatAsksTheServer(t *testing.T) {
 	assert.Contains(t, log.String(), "too long")
 }
 
-// A connection that says nothing, or says it byte by byte, is closed as by the real server; a session is not
-// hurried.
+// A connection that sends no handshake, or sends it byte by byte, is closed as by the real server; with a session there
+// is no such limit.
 func TestAConnectionWithoutAHandshakeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)

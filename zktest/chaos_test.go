@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Clients work during faults. Afterwards all are served again, and the state is sound.
+// Clients work during faults. After the faults all clients are served again, and the state is sound.
 func TestChaos(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -93,10 +93,10 @@ func chaos(t *testing.T, r *rand.Rand) {
 	assert.Positive(t, s.Counts()["create"])
 }
 
-// worker is a client that reconnects, and gives up a reply after two seconds.
+// worker is a client that reconnects, and waits two seconds at most for a reply.
 type worker struct {
 	s     *Server
-	pick  func() *Server // where to connect next, nil: s
+	pick  func() *Server // the next server to connect to, nil: s
 	t     *testing.T
 	c     *raw // nil while there is no connection
 	hello jute.ConnectResponse

@@ -48,7 +48,7 @@ func TestSequenceNumbersComeFromTheParent(t *testing.T) {
 	assert.Equal(t, "/p/n0000000003", next, "a delete does not count")
 }
 
-// At its end the counter sticks, and names repeat; inside one multi it overflows.
+// At its maximum the counter stays, and names repeat; inside one multi it overflows.
 func TestSequenceSticksAtItsEnd(t *testing.T) {
 	s := RunT(t)
 	c := newRaw(t, s, 10*time.Second)
@@ -134,9 +134,9 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 		keep(70 * time.Second)
 		assert.True(t, s.Exists("/used"), "has a child")
 		c.call(jute.OpDelete, rm("/used/a"))
-		c.call(jute.OpSetData, put("/ttl", "")) // at 70 s: the TTL starts anew
+		c.call(jute.OpSetData, put("/ttl", "")) // at 70 s: the TTL starts again
 		c.call(jute.OpExists, watch("/used"))
-		keep(60 * time.Second) // the reaper looked at 120 s
+		keep(60 * time.Second) // the reaper ran at 120 s
 		assert.False(t, s.Exists("/used"))
 		assert.Equal(t, []string{"NodeDeleted /used"}, c.heard())
 		assert.True(t, s.Exists("/ttl"))
@@ -266,7 +266,8 @@ func TestReadsOfManyKinds(t *testing.T) {
 	assert.Equal(t, ErrReconfigDisabled, c.code(jute.OpReconfig, &jute.ReconfigRequest{}))
 }
 
-// What a profile does not know is answered ahead of what is in flight, and closes the connection.
+// A request that a profile does not know is refused before the replies to requests in flight, and the connection is
+// closed.
 func TestWhatProfilesDoNotKnow(t *testing.T) {
 	since36 := []int32{
 		jute.OpAddWatch, jute.OpSetWatches2, jute.OpMultiRead, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber,
@@ -297,7 +298,7 @@ func TestWhatProfilesDoNotKnow(t *testing.T) {
 	}
 }
 
-// A node that may not be read exists for everybody, or only for those who may read it.
+// A node that may not be read exists for all clients, or only for clients that may read it.
 func TestExistsNeedsRead(t *testing.T) {
 	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestUserID([]byte("u:p"))}
 	for _, profile := range Profiles() {
@@ -315,7 +316,7 @@ func TestExistsNeedsRead(t *testing.T) {
 	}
 }
 
-// A create2 in a multi is answered as such, or as a create.
+// A create2 in a multi gets the reply of a create2, or of a create.
 func TestCreate2InAMulti(t *testing.T) {
 	for _, profile := range Profiles() {
 		c := newRaw(t, RunT(t, Config{Profile: profile}), 10*time.Second)
@@ -342,7 +343,7 @@ func TestCreate2InAMulti(t *testing.T) {
 	}
 }
 
-// A 3.9 reads what others misread: whoever sends it deletes a node that he has no right to.
+// 3.9 executes this request, which other releases misread: its client can delete a node without permission.
 func TestDeleteContainerOfAClient(t *testing.T) {
 	for _, profile := range Profiles() {
 		s := RunT(t, Config{Profile: profile})
@@ -407,7 +408,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// Releases that do not know a check outside a multi are in TestWhatProfilesDoNotKnow.
+// TestWhatProfilesDoNotKnow has the releases that do not know a check outside a multi.
 func TestCheckOutsideAMulti(t *testing.T) {
 	s := RunT(t, Config{Profile: V37})
 	c := newRaw(t, s, 10*time.Second)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Members lose their links, stop, hang and lose their data while clients work. There is one history all the
-// time, no session ends too early, and in the end all members are equal again and every client is served.
+// Members lose their links, stop, hang and lose their data while clients work. All the time there is one history, and
+// no session ends too early; in the end all members are equal again and every client is served.
 func TestEnsembleChaos(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
@@ -41,8 +41,8 @@ func TestEnsembleChaos(t *testing.T) {
 type history struct {
 	t      *testing.T
 	log    []*logEntry
-	at     []int               // how far each member is
-	proofs map[int64]time.Time // until when a session cannot be over, for all that its client knows
+	at     []int               // number of entries that each member has applied
+	proofs map[int64]time.Time // until when a session cannot be expired, as its client can prove
 }
 
 func watchHistory(t *testing.T, e *Ensemble) *history {
@@ -120,7 +120,7 @@ func ensembleChaos(t *testing.T, r *rand.Rand, e *Ensemble) {
 		default:
 			require.NoError(t, e.Heal())
 			settle(t, e)
-			// Only now: a member that loses its data while others are missing may lose what was committed.
+			// Only now: a member that loses its data while others are missing may lose committed writes.
 			if e.Size() > 1 && r.IntN(2) == 0 {
 				e.Member(one).Wipe()
 				settle(t, e)
@@ -155,8 +155,8 @@ func ensembleChaos(t *testing.T, r *rand.Rand, e *Ensemble) {
 	assert.Greater(t, len(h.log), 500)
 }
 
-// prove writes on a connection to the leader. What is committed there has touched the session when it was
-// sent, or later.
+// prove writes on a connection to the leader. A write that is committed there has touched the session when it was sent,
+// or later.
 func (w *worker) prove(e *Ensemble, h *history) {
 	if w.c == nil || w.s != e.Member(max(e.Leader(), 0)) {
 		return

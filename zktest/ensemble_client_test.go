@@ -16,7 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A client that allows it reads from a member without a quorum, and changes to one with a quorum when it can.
+// A client that allows read-only members reads from a member without a quorum, and moves to one with a quorum when it
+// can.
 func TestClientOnAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})

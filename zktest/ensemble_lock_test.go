@@ -42,10 +42,10 @@ var troubles = []struct {
 	}},
 }
 
-// A lock's context ends, by the promised margin, before the next holder gets the lock, also when the member that its holder talks to
-// has lost the leader and goes on answering. A client that trusted answers alone would be late.
+// A lock's context ends, by the promised margin, before the next holder gets the lock, also when the member of its
+// holder has lost the leader and continues to reply. A client that trusted replies alone would be late.
 func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
-	boundAlone := []framework.Option{ // sent + T, without any distance
+	boundAlone := []framework.Option{ // sent + T, without any margin
 		framework.WithRule(framework.RuleBound),
 		framework.WithStaleServerBound(0),
 		framework.WithSafetyMargin(0),
@@ -53,7 +53,7 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 	for _, trouble := range troubles {
 		for _, timeout := range []time.Duration{4 * time.Second, 30 * time.Second} {
 			t.Run(fmt.Sprintf("%s, T = %v", trouble.name, timeout), func(t *testing.T) {
-				promised := min(timeout/10, time.Second) // the time that work has to stop
+				promised := min(timeout/10, time.Second) // the time in which work has to stop
 				fooled := false
 				margin, late, latest := time.Hour, -time.Hour, time.Duration(0)
 				session := framework.WithSessionTimeout(timeout)
@@ -72,8 +72,9 @@ func TestLockIsLostInTimeOnAStaleMember(t *testing.T) {
 					latest = max(latest, granted)
 					opts := append(slices.Clone(boundAlone), session)
 					over, granted = handover(t, wait, trouble.leader, trouble.begin, opts...)
-					// If one server's answer ends the session for both clients, which of the two receives it first
-					// is chance, and so is the pause before the next one's request: the margin is what is missing.
+					// If one reply of a server ends the session for both clients, it is chance which of the two
+					// receives it first, and how long the next client pauses before its request. So a missing margin
+					// counts.
 					fooled = fooled || over+promised > granted
 					late = max(late, over-granted)
 				}

@@ -16,9 +16,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A client does nothing for a while, then gets a lock through a follower, and that follower is cut off from its leader
-// at once. The leader knows only of what the follower has reported, twice in a tick, and counts the session's time from
-// there. The holder's context ends before the next contender gets the lock, by the whole margin.
+// A client is idle for a while, then gets a lock through a follower, and that follower is immediately cut off from its
+// leader. The leader learns of the session only from the follower's reports, twice in a tick, and counts the session's
+// time from them. The holder's context ends before the next contender gets the lock, by the whole margin.
 func TestAHoldThatBeginsAfterARestIsLostInTime(t *testing.T) {
 	cuts := []fault{troubles[0].begin, troubles[1].begin, troubles[2].begin}
 	for _, timeout := range []time.Duration{4, 6, 10, 20, 26, 30, 40, 60, 120} {
@@ -31,7 +31,7 @@ func TestAHoldThatBeginsAfterARestIsLostInTime(t *testing.T) {
 					phases = 3
 				}
 				for n := range phases {
-					// The phases of the rest against pings, ticks and the cut.
+					// The rest varies against pings, ticks and the cut.
 					rest := timeout/8 + n*timeout/27 + n*37*time.Millisecond
 					margin := lossAfterRest(t, timeout, rest, n%4*300*time.Millisecond, waits, cuts[n%3])
 					least, losses = min(least, margin), losses+1
@@ -44,7 +44,7 @@ func TestAHoldThatBeginsAfterARestIsLostInTime(t *testing.T) {
 	}
 }
 
-// lossAfterRest returns by how much the end of the first hold came before the grant of the second. The first contender's
+// lossAfterRest returns the time between the end of the first hold and the grant of the second. The first contender's
 // session rests before it acquires the lock, or while it waits for it.
 func lossAfterRest(t *testing.T, timeout, rest, after time.Duration, waits bool, begin fault) (margin time.Duration) {
 	synctest.Test(t, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestMemberServesStaleReadsUntilSync(t *testing.T) {
 		assert.Equal(t, ok, reader.code(jute.OpExists, at("/a")))
 		assert.Equal(t, []string{"NodeCreated /a"}, reader.heard(), "the event stood before sync's answer")
 
-		// It sees its own writes at once; the requests after them on the connection wait.
+		// The member serves the client's own writes immediately; the requests after them on the connection wait.
 		start = time.Now()
 		reader.send(jute.OpCreate, mk("/b", 0))
 		reader.send(jute.OpCreate, mk("/c", 0))
@@ -163,8 +163,8 @@ func TestTouchesReachTheLeaderEveryHalfTick(t *testing.T) {
 	})
 }
 
-// A session that re-attaches at a follower is touched by the leader, at once, and the follower has nothing to report.
-// A new session is touched by the leader, and reported by each follower.
+// A session that re-attaches at a follower is touched by the leader, immediately, and the follower reports no touch. A
+// new session is touched by the leader, and reported by each follower.
 func TestWhatAHandshakeTouches(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		leader, followers := roles(e)
@@ -172,7 +172,7 @@ func TestWhatAHandshakeTouches(t *testing.T) {
 		time.Sleep(1300 * time.Millisecond)
 		c := newRaw(t, followers[0], 20*time.Second)
 		assert.Equal(t, 22*time.Second, ends())
-		time.Sleep(1100 * time.Millisecond) // the leader pings, every second from here on
+		time.Sleep(1100 * time.Millisecond) // the leader pings, every second from now
 		assert.Equal(t, 24*time.Second, ends())
 		time.Sleep(5400 * time.Millisecond) // 7.8 s
 		n := c.again(followers[1])
@@ -203,7 +203,7 @@ func TestExpiryDeletesEverywhere(t *testing.T) {
 			assert.Len(t, s.Sessions(), 1)
 			assert.False(t, s.Exists("/e"))
 		}
-		// And at once, from any member.
+		// Also immediately, at any member.
 		e.Expire(watcher.hello.SessionID)
 		time.Sleep(2 * time.Second)
 		watcher.closed()
@@ -237,7 +237,7 @@ func TestWatchEventsComeInOneOrder(t *testing.T) {
 	})
 }
 
-// seq is the highest sequence number below the root.
+// seq returns the highest sequence number below the root.
 func seq(t *testing.T, s *Server) string {
 	kids, err := s.Children("/")
 	require.NoError(t, err)
@@ -283,7 +283,7 @@ func TestSessionSurvivesALeaderChange(t *testing.T) {
 	})
 }
 
-// A write that is in flight when the leader dies is committed or lost, and the client cannot know which.
+// A write that is in flight when the leader stops is committed or lost, and the client cannot know which.
 func TestWriteInFlightWhenTheLeaderDies(t *testing.T) {
 	for name, committed := range map[string]bool{"its followers have it": true, "nobody else has it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestWriteInFlightWhenTheLeaderDies(t *testing.T) {
 				assert.Equal(t, ErrNoNode, before.code(jute.OpExists, at("/a")))
 				leader.Stop()
 				c.closed()
-				time.Sleep(12 * time.Second) // what is under way is given up
+				time.Sleep(12 * time.Second) // the members give up what is in flight between them
 				e.HealPeers()
 				settle(t, e)
 				for _, s := range followers {
@@ -320,13 +320,13 @@ func TestWriteInFlightWhenTheLeaderDies(t *testing.T) {
 	}
 }
 
-// Of two members the one that has what was committed leads, whatever their numbers.
+// Of two members the one with the committed write becomes leader, whatever their numbers.
 func TestTheNewestLogLeads(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		e.Partition(2, 1)
 		require.NoError(t, e.Member(2).Create("/a", nil))
 		e.Member(2).Stop()
-		time.Sleep(12 * time.Second) // what is under way to member 1 is given up
+		time.Sleep(12 * time.Second) // member 2 gives up what is in flight to member 1
 		e.HealPeers()
 		settle(t, e)
 		assert.Equal(t, 0, e.Leader())
@@ -334,8 +334,8 @@ func TestTheNewestLogLeads(t *testing.T) {
 	})
 }
 
-// A member that knows a newer epoch does not join a former leader that has not noticed its end: what was
-// committed meanwhile would be lost.
+// A member that knows a newer epoch does not join a former leader that has not noticed its end: writes committed since
+// would be lost.
 func TestAStaleLeaderIsNotJoined(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		e.Partition(2)
@@ -352,8 +352,8 @@ func TestAStaleLeaderIsNotJoined(t *testing.T) {
 	})
 }
 
-// The end of a session deletes the nodes created before it, and allows no write after it, also while it is
-// only proposed.
+// The end of a session deletes the nodes created before it, and allows no write after it, also while the end is only
+// proposed.
 func TestNothingOutlivesItsSession(t *testing.T) {
 	bubble(t, 3, Config{PeerDelay: 10 * time.Millisecond}, func(t *testing.T, e *Ensemble) {
 		for _, s := range e.Members() {
@@ -373,7 +373,7 @@ func TestNothingOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// heartbeat pings every half second until the connection ends, and returns when the last answer came.
+// heartbeat pings every half second until the connection ends, and returns when the last reply came.
 func heartbeat(c *raw) (last func() time.Time) {
 	var mu sync.Mutex
 	var at time.Time
@@ -402,13 +402,13 @@ func heartbeat(c *raw) (last func() time.Time) {
 	}
 }
 
-// A follower that is cut from its leader goes on answering, while its clients' sessions expire; so does a
-// leader that is cut from all.
+// A follower that is cut off from its leader continues to reply, while its clients' sessions expire; so does a leader
+// that is cut off from all followers.
 func TestMemberCutOffGoesOnAnswering(t *testing.T) {
 	for name, story := range map[string]struct {
 		leader   bool
 		cut      func(e *Ensemble, member, leader int)
-		from, to float64 // seconds until the last answer came
+		from, to float64 // seconds until the last reply came
 	}{
 		"follower, both ways":       {false, func(e *Ensemble, m, _ int) { e.Partition(m) }, 8.5, 10},
 		"follower, towards leader":  {false, func(e *Ensemble, m, l int) { e.CutLink(m, l) }, 9.5, 11},
@@ -417,7 +417,7 @@ func TestMemberCutOffGoesOnAnswering(t *testing.T) {
 			e.Partition(m)
 			for f := range e.Size() {
 				if f != m {
-					e.ResetPeers(f) // these notice at once
+					e.ResetPeers(f) // the followers notice immediately
 				}
 			}
 		}, 9, 12},
@@ -474,7 +474,7 @@ func TestIsolatedLeaderCannotWriteAndForgetsWhatItProposed(t *testing.T) {
 		c := newRaw(t, leader, 40*time.Second)
 		e.Partition(leader.member.index)
 		c.send(jute.OpCreate, mk("/lost", 0))
-		c.send(jute.OpPing) // waits for it
+		c.send(jute.OpPing) // waits for the write
 		c.closed()
 		settled := time.Now()
 		for e.Leader() < 0 || e.Member(e.Leader()) == leader {
@@ -489,8 +489,8 @@ func TestIsolatedLeaderCannotWriteAndForgetsWhatItProposed(t *testing.T) {
 	})
 }
 
-// The leader resigns while Create waits for the commit of the first of two parents. It orders no write then: the log that
-// it has as a follower would differ from its leader's.
+// The leader resigns while Create waits for the commit of the first of two parents. It orders no write then: as a
+// follower its log would differ from its leader's.
 func TestAFormerLeaderOrdersNoDirectWrite(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		leader, followers := roles(e)
@@ -535,7 +535,7 @@ func TestPausedLeader(t *testing.T) {
 		assert.False(t, followers[0].Exists("/e"), "it knows of no ping for seven seconds")
 		assert.GreaterOrEqual(t, last().Sub(start), 6*time.Second, "the member answered all the time")
 		assert.Equal(t, leader, e.Member(e.Leader()))
-		// Too long: the others go on without it.
+		// Too long: the other members continue without it.
 		leader.Pause()
 		time.Sleep(11 * time.Second)
 		settled := e.Leader()
@@ -596,7 +596,7 @@ func TestWipedMemberCatchesUp(t *testing.T) {
 		assert.Len(t, followers[0].Tree(), 1)
 		settle(t, e)
 		assert.Equal(t, leader.Tree(), followers[0].Tree())
-		leader.Wipe() // the others have the data
+		leader.Wipe() // the other members have the data
 		settle(t, e)
 		assert.Equal(t, followers[0].Tree(), leader.Tree())
 		c = c.again(leader)
@@ -628,7 +628,7 @@ func TestEnsembleWordsAndConfig(t *testing.T) {
 	})
 }
 
-// Without sessions and faults no timer runs, and later the silence is not taken for a fault.
+// Without sessions and faults no timer runs, and later the silence does not count as a fault.
 func TestIdleEnsembleHasNoTimers(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		next := func() time.Time {
@@ -692,7 +692,7 @@ func TestMessagesTakeTheirTime(t *testing.T) {
 		assert.Equal(t, ok, f.code(jute.OpSync, &jute.PathRequest{Path: "/"}))
 		assert.Equal(t, 20*time.Millisecond, time.Since(start))
 
-		// What the leader has not yet committed counts for later requests.
+		// Uncommitted writes at the leader count for later requests.
 		for range 3 {
 			l.send(jute.OpCreate, mk("/s-", jute.ModePersistentSequential))
 		}

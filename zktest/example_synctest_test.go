@@ -31,7 +31,7 @@ func writeReports(ctx context.Context, client *framework.Client, write func()) e
 	})
 }
 
-// testReports is its test, TestReports: an hour of work, and then the network fails without a word.
+// testReports is the test TestReports: an hour of work, and then the network fails silently.
 func testReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // time is virtual in here
 		server := zktest.RunT(t)
@@ -52,8 +52,8 @@ func testReports(t *testing.T) {
 	})
 }
 
-// Your own code, tested with an outage in virtual time. Examples have no testing.T, so this one does what "go test -v -run
-// TestReports" does, and prints what the test says.
+// Your own code, tested with an outage in virtual time. Examples have no testing.T, so this one runs "go test -v -run
+// TestReports", and prints the test's output.
 func Example_virtualTime() {
 	out, err := exec.Command(os.Args[0], "-test.run=^TestReports$", "-test.v").CombinedOutput()
 	if err != nil {

@@ -32,7 +32,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Set("/config", []byte("v2")); err != nil { // somebody else changes it
+	if err := server.Set("/config", []byte("v2")); err != nil { // another client changes it
 		log.Fatal(err)
 	}
 	fmt.Println((<-changed).Type, path)

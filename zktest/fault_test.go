@@ -83,7 +83,7 @@ func TestPausedServerIsSilentAndExpiresOnResume(t *testing.T) {
 		late.silent(time.Second)
 		assert.True(t, s.Exists("/e"))
 		s.Resume()
-		c.closed() // the ping came too late
+		c.closed() // the ping arrived after the session timeout
 		assert.Equal(t, []string{"NodeDeleted /e"}, watcher.heard())
 		_, err := late.frame()
 		require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestBlackHoles(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, s.Exists("/b"))
 
-		// Neither side learns of the other's end, nor of an expiry.
+		// Neither side learns that the other has ended the connection or the session.
 		s.BlackHole(0, Both)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -150,7 +150,7 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t, Config{Pace: time.Millisecond})
 		c := newRaw(t, s, 40*time.Second)
-		time.Sleep(time.Second) // so that nothing has to wait for what was before
+		time.Sleep(time.Second) // so that no request has to wait for an earlier one
 		for range 3 {
 			c.send(jute.OpPing)
 		}
@@ -278,13 +278,13 @@ func TestHold(t *testing.T) {
 		c.silent(time.Second)
 		assert.False(t, s.Exists("/a"))
 		held.Release()
-		for range 2 { // the replies to delete and ping
+		for range 2 { // the replies to the delete and the ping
 			_, err := c.recv()
 			require.NoError(t, err)
 		}
 		assert.Equal(t, []string{"NodeDeleted /a"}, c.heard())
 
-		// What is parked when the connection ends is not executed.
+		// A request that is parked when the connection ends is not executed.
 		hold = s.Inject(Fault{Op: "create", Action: Hold})
 		c.send(jute.OpCreate, mk("/b", 0))
 		<-hold.Struck()
@@ -296,7 +296,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// A paused server does nothing, also not what a fault had parked and releases meanwhile.
+// A paused server executes nothing, not even a request that was parked by a fault and is released during the pause.
 func TestReleasedInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
@@ -385,7 +385,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// fakeTB records what RunT does to a test.
+// fakeTB records the calls of RunT.
 type fakeTB struct {
 	testing.TB
 	cleanups []func()
@@ -420,7 +420,7 @@ func TestRunTPrintsTheTraceOfAFailure(t *testing.T) {
 	assert.True(t, tb.failed)
 }
 
-// An hour's pings do not push out what has happened before them.
+// An hour's pings do not push the requests before them out of the printed trace.
 func TestPingsDoNotFillWhatIsPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, size := range []int{1, 3} {
@@ -456,7 +456,7 @@ func dialAndLeave(t *testing.T, s *Server) {
 	require.NoError(t, conn.Close())
 }
 
-// Whoever forgets the dialer is told, and nobody else.
+// A test without any client connection gets a hint at the dialer, other tests do not.
 func TestRunTSaysThatNobodyHasConnected(t *testing.T) {
 	first := func(tb *fakeTB) string {
 		tb.failed = true

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Whatever a client sends, the server neither crashes nor hangs: it answers other clients as before.
+// Whatever a client sends, the server neither crashes nor hangs: it still serves other clients.
 func FuzzFrames(f *testing.F) {
 	header := func(op int32) []byte { return jute.Marshal(&jute.RequestHeader{Xid: 1, Op: op}) }
 	for op := range operations {
@@ -29,7 +29,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(header(jute.OpAuth), auth...), false)
 	f.Add([]byte("ruok"), true)
 	f.Add(jute.Frame(&jute.ConnectRequest{Timeout: 5, SessionID: -1, Password: []byte("x")}), true)
-	// A raw stream: what lengths and counts claim, before and after the handshake.
+	// A raw stream: claimed lengths and counts, before and after the handshake.
 	hello := jute.Frame(&jute.ConnectRequest{Timeout: 10000, Password: make([]byte, 16), HasReadOnly: true})
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0}, true)
 	f.Add([]byte{0, 0x0f, 0xff, 0xff, 0}, true)

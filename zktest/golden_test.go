@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// notReplayable are recordings of more than one session, whose other half is not in the file, or
-// (get_ephemerals) with a list in the order of a short-lived Java set.
+// notReplayable are recordings of several sessions, of which the file has only one, or (get_ephemerals) with a list in
+// the order of a short-lived Java set.
 var notReplayable = []string{
 	"auth.hex", "close_session_watched.hex", "event_alone.hex", "get_ephemerals.hex",
 	"set_watches.hex", "set_watches2.hex",
@@ -29,8 +29,7 @@ var notReplayable = []string{
 
 var recordedTime = regexp.MustCompile(`0000018bcf[0-9a-f]{6}`)
 
-// Requests recorded from Debian's 3.8.0 are sent again, and every byte of the replies is the same but for
-// times.
+// Requests recorded from Debian's 3.8.0 are sent again, and every byte of the replies is the same except for times.
 func TestGoldenReplies(t *testing.T) {
 	files, err := filepath.Glob("../internal/jute/testdata/*.hex")
 	require.NoError(t, err)
@@ -82,7 +81,7 @@ func replay(t *testing.T, file string) {
 
 const recordedSession = "0100000000010000"
 
-// alignWith sets the zxid so that the first reply has the recorded one, and the root's counter, which earlier
+// alignWith sets the zxid so that the first reply has the recorded zxid, and the root's cversion, which earlier
 // recordings had advanced.
 func (s *Server) alignWith(text []byte) {
 	find := func(mark string) []byte {
@@ -98,7 +97,7 @@ func (s *Server) alignWith(text []byte) {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
 		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpCloseSession:
-		zxid-- // the write takes the recorded one
+		zxid-- // the write takes the recorded zxid
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,7 @@ func connectFrom(t *testing.T, e *Ensemble, h *Host) *zk.Conn {
 	return c
 }
 
-// What strikes one machine's network leaves the others alone.
+// A fault of one machine's network does not affect other machines.
 func TestAHostsNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := RunEnsembleT(t, 3)
@@ -50,7 +50,7 @@ func TestAHostsNetwork(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(start))
 		one.Delay(0)
 
-		// Blocked for less than a session's time: what was sent arrives after it.
+		// Blocked for less than the session timeout: the requests sent arrive after it.
 		one.Block(FromClient)
 		done := make(chan error, 1)
 		go func() {
@@ -62,7 +62,7 @@ func TestAHostsNetwork(t *testing.T) {
 		one.Heal()
 		require.NoError(t, <-done)
 
-		// Longer: the session is lost, the other's is not.
+		// Blocked for longer: the session is lost, the other's is not.
 		lost, kept := a.SessionID(), b.SessionID()
 		one.Block(Both)
 		time.Sleep(time.Minute)
@@ -75,7 +75,7 @@ func TestAHostsNetwork(t *testing.T) {
 	})
 }
 
-// A host that is down is refused everywhere until it is up; one that is cut connects again.
+// A host that is down is refused by all members until it is up; a host that is cut connects again.
 func TestAHostIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := RunEnsembleT(t, 3)
@@ -101,7 +101,7 @@ func TestAHostIsDown(t *testing.T) {
 	})
 }
 
-// One member out of reach: the client finds another.
+// One member is not reachable: the client finds another.
 func TestAHostThatIsBlockedFromOneMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := RunEnsembleT(t, 3)
@@ -124,7 +124,7 @@ func TestAHostThatIsBlockedFromOneMember(t *testing.T) {
 	})
 }
 
-// What the members have seen of a host, and nothing of others.
+// The host's events are the members' records of this host, and of no other.
 func TestAHostsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := RunEnsembleT(t, 3)

@@ -24,7 +24,7 @@ func TestPipe(t *testing.T) {
 		assert.Equal(t, a.LocalAddr(), b.RemoteAddr())
 		buf := make([]byte, 8)
 
-		n, err := a.Write([]byte("hello")) // nobody reads yet
+		n, err := a.Write([]byte("hello")) // before any read
 		require.NoError(t, err)
 		assert.Equal(t, 5, n)
 		n, err = b.Read(buf[:3])
@@ -158,7 +158,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-// Ten minutes of a hundred sessions, in a bubble.
+// Ten minutes of a hundred sessions, in virtual time.
 func TestManySessionsInVirtualTime(t *testing.T) {
 	real := time.Now()
 	defer func() { t.Logf("took %v", time.Since(real)) }()
@@ -181,7 +181,7 @@ func TestManySessionsInVirtualTime(t *testing.T) {
 	})
 }
 
-// A server that other machines can reach logs a warning, once.
+// A server that other machines can reach logs one warning.
 func TestAnAddressThatIsNotTheLoopback(t *testing.T) {
 	for addr, warnings := range map[string]int{"127.0.0.1:0": 0, "localhost:0": 0, ":0": 1, "0.0.0.0:0": 1} {
 		var said bytes.Buffer

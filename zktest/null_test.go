@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// bytesOf is a record made by hand, so that it can be invalid.
+// bytesOf is an encoded record, made by hand so that it can be invalid.
 type bytesOf []byte
 
 func (b bytesOf) Fields(c *jute.Coder) { c.Raw(b) }
@@ -25,7 +25,7 @@ func (b bytesOf) part(op int32) bytesOf { return b.int(op).byte(0).int(-1) }
 func (b bytesOf) end() bytesOf          { return b.int(-1).byte(1).int(-1) }
 func (b bytesOf) open() bytesOf         { return b.int(1).int(31).str("world").str("anyone") }
 
-// These are some answers of Debian's 3.8.0; integration/differential compares all.
+// Some replies of Debian's 3.8.0; integration/differential compares all.
 func TestWhatNoClientShouldSend(t *testing.T) {
 	var none bytesOf
 	empty := string(none.end())
@@ -92,7 +92,7 @@ func TestNullCredentialsProveNothing(t *testing.T) {
 	c.closed()
 }
 
-// A session that is begun again within itself is confirmed once more.
+// A request to create a session, on the connection of a session, is confirmed once more.
 func TestCreateSessionInASession(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		e := RunEnsembleT(t, members)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// The client and the server each have a table of the operations. They have the same operations and names, the same
-// marks of changes, and the same releases.
+// The client and the server each have a table of the operations. Both have the same operations and names, mark the same
+// operations as changes, and know the same releases.
 func TestTheTablesOfOperationsAgree(t *testing.T) {
 	elsewhere := map[int32]string{ // than in operations
 		jute.OpAuth: "the connection answers it", jute.OpSASL: "the connection answers it",
@@ -35,7 +35,7 @@ func TestTheTablesOfOperationsAgree(t *testing.T) {
 		}
 		assert.Equal(t, name, opName(code))
 		assert.Equal(t, code, opByName[name])
-		changes := served.prepare != nil && code != jute.OpCloseSession // which has one outcome, whatever its reply
+		changes := served.prepare != nil && code != jute.OpCloseSession // it has one outcome, whatever its reply
 		assert.Equal(t, changes, wire.Mutates(code), name)
 		assert.Equal(t, pathsOf(code), namedPaths(code, bodyOf(code)), name)
 		for _, profile := range Profiles() {
@@ -46,7 +46,7 @@ func TestTheTablesOfOperationsAgree(t *testing.T) {
 	}
 }
 
-// bodyOf is a request that names the paths of pathsOf.
+// bodyOf returns a request with the paths of pathsOf.
 func bodyOf(code int32) []byte {
 	switch code {
 	case jute.OpMulti:

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// raw is a client that speaks frames, one request at a time.
+// raw is a client that sends and reads frames, one request at a time.
 type raw struct {
 	t      testing.TB
 	nc     net.Conn
@@ -54,14 +54,14 @@ func newRaw(t testing.TB, s *Server, timeout time.Duration) *raw {
 	return c
 }
 
-// resume is a handshake that asks for c's session.
+// resume returns a handshake for c's session.
 func (c *raw) resume(timeout int32) *jute.ConnectRequest {
 	return &jute.ConnectRequest{
 		Timeout: timeout, SessionID: c.hello.SessionID, Password: c.hello.Password,
 	}
 }
 
-// onlyReading is a handshake that accepts a member without a quorum.
+// onlyReading returns a handshake that accepts a member without a quorum.
 func onlyReading(timeout int32) *jute.ConnectRequest {
 	return &jute.ConnectRequest{Timeout: timeout, HasReadOnly: true, ReadOnly: true}
 }
@@ -148,13 +148,13 @@ func (c *raw) call(op int32, recs ...jute.Record) reply {
 	return r
 }
 
-// code is the error code of a call.
+// code returns the error code of a call.
 func (c *raw) code(op int32, recs ...jute.Record) Error {
 	c.t.Helper()
 	return Error(c.call(op, recs...).Err)
 }
 
-// heard pings, so that all earlier events are read, and returns "type path" of what came.
+// heard pings, so that all earlier events are read, and returns each event as "type path".
 func (c *raw) heard() []string {
 	c.t.Helper()
 	c.call(jute.OpPing)
@@ -173,7 +173,7 @@ func (c *raw) create(path string, flags int32) string {
 	return res.Path
 }
 
-// closed waits for the connection's end.
+// closed waits for the end of the connection.
 func (c *raw) closed() {
 	c.t.Helper()
 	for {

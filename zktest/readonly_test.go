@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// lonely is an ensemble of which only member 0 runs.
+// lonely stops all members of an ensemble except member 0.
 func lonely(t *testing.T, e *Ensemble) *Server {
 	t.Helper()
 	e.Member(1).Stop()
@@ -58,14 +58,14 @@ func TestReadOnlyMember(t *testing.T) {
 		zxid := s.Zxid()
 		quick := dialRaw(t, s)
 		require.NoError(t, quick.shake(onlyReading(4000)))
-		quick.closed() // its time runs out here
+		quick.closed() // its session timeout ends here
 		farewell := dialRaw(t, s)
 		require.NoError(t, farewell.shake(onlyReading(4000)))
 		assert.Equal(t, ok, farewell.code(jute.OpCloseSession))
 		farewell.closed()
 		assert.Equal(t, zxid, s.Zxid(), "nothing of that is written down")
 
-		// With a quorum again the read-only connections end, and the session goes on elsewhere.
+		// With a quorum again the read-only connections end, and the session continues at another member.
 		c.call(jute.OpPing)
 		require.NoError(t, e.Member(1).Start())
 		c.closed()
@@ -90,8 +90,8 @@ func TestWithoutReadOnlyModeALonelyMemberRefusesAll(t *testing.T) {
 	})
 }
 
-// As in ZooKeeper 3.8 the request for a session is refused like any other that a member without a quorum
-// refuses, with the same form of answer.
+// As in ZooKeeper 3.8 the request for a session is refused like any other request that a member without a quorum
+// refuses, with the same form of reply.
 func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 	req := onlyReading(10000)
 	req.Password = make([]byte, 16)

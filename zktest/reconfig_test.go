@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// change is a reconfig request. What is "" is null.
+// change is a reconfig request. A field with "" is sent as null.
 type change struct {
 	joining, leaving, members string
 	version                   int64 // 0: any
@@ -40,7 +40,7 @@ func reconfigurable(profile Profile) Config {
 	return Config{Reconfig: true, SuperDigest: digestUserID([]byte("super:secret")), Profile: profile}
 }
 
-// superRaw is a session of the super user.
+// superRaw returns a session of the super user.
 func superRaw(t testing.TB, s *Server) *raw {
 	t.Helper()
 	c := newRaw(t, s, 10*time.Second)
@@ -48,7 +48,7 @@ func superRaw(t testing.TB, s *Server) *raw {
 	return c
 }
 
-// config is what /zookeeper/config says, without the version, and the node's Stat.
+// config returns the content of /zookeeper/config, with its version apart, and the node's Stat.
 func (c *raw) config() (lines []string, version string, stat jute.Stat) {
 	c.t.Helper()
 	var res jute.GetDataResponse
@@ -89,7 +89,7 @@ func TestReconfig(t *testing.T) {
 			assert.Contains(t, word(t, leaver, "srvr"), "Mode: follower")
 			assert.Contains(t, word(t, leaver, "conf"), less)
 
-			// It does not count.
+			// The removed member does not count for the quorum.
 			asked.Pause()
 			time.Sleep(time.Minute)
 			assert.Equal(t, -1, e.Leader())
@@ -107,7 +107,7 @@ func TestReconfig(t *testing.T) {
 			asked.Resume()
 			settle(t, e)
 
-			// An ACL gives the right to others.
+			// An ACL permits other clients.
 			super = superRaw(t, asked)
 			assert.Equal(t, ok, super.code(jute.OpSetACL, &jute.SetACLRequest{Path: configPath, ACL: openACL, Version: -1}))
 			assert.Equal(t, ok, newRaw(t, leaver, 10*time.Second).code(jute.OpReconfig,
@@ -142,8 +142,8 @@ func TestReconfigIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "EnsembleConfig")
 }
 
-// Who leads and is removed, or becomes an observer, leads no more: whoever asked gets the answer, then all
-// lose their connections.
+// A leader that is removed, or becomes an observer, ends its term: the client of the reconfig gets its reply, then all
+// clients lose their connections.
 func TestReconfigEndsALeader(t *testing.T) {
 	for _, mode := range []string{"follower", "observer"} {
 		for _, asked := range []int{0, 2} {
@@ -166,7 +166,7 @@ func TestReconfigEndsALeader(t *testing.T) {
 				settle(t, e)
 				assert.Equal(t, e.Member(2).Tree(), e.Member(0).Tree())
 
-				// Back. An observer breaks with its clients once more, a follower does not.
+				// It joins again. An observer closes its clients' connections once more, a follower does not.
 				assert.Equal(t, ok, c.code(jute.OpReconfig, &change{joining: all[2]}))
 				if mode == "observer" {
 					c.closed()
@@ -180,7 +180,7 @@ func TestReconfigEndsALeader(t *testing.T) {
 	}
 }
 
-// A member that was away when it was removed cannot make the ensemble go back to the old configuration.
+// A member that was stopped when others were removed cannot make the ensemble return to the old configuration.
 func TestReconfigWhileAMemberIsAway(t *testing.T) {
 	bubble(t, 5, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
 		away := e.Member(0)
@@ -201,7 +201,8 @@ func TestReconfigWhileAMemberIsAway(t *testing.T) {
 	})
 }
 
-// Who has a new configuration in its log, and has not heard that it is committed, needs the votes of both.
+// A member that has a new configuration in its log, and does not know that it is committed, needs the votes of both
+// configurations.
 func TestReconfigThatNobodyKnowsToBeCommitted(t *testing.T) {
 	bubble(t, 5, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
 		c := superRaw(t, e.Member(4))
@@ -226,8 +227,8 @@ func TestReconfigThatNobodyKnowsToBeCommitted(t *testing.T) {
 	})
 }
 
-// The newest log can be with those whom its configuration leaves out. One of them leads, commits it, and
-// hands over to a member of the new one.
+// The newest log can be only at members that its configuration removes. One of them becomes leader, commits the
+// configuration, and hands over to a member of the new one.
 func TestReconfigThatOnlyLeaversHave(t *testing.T) {
 	bubble(t, 5, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
 		c := superRaw(t, e.Member(4))
@@ -255,7 +256,7 @@ func TestReconfigThatOnlyLeaversHave(t *testing.T) {
 	})
 }
 
-// Ids without a server count, but never vote.
+// Members without a running server count for the quorum, but never vote.
 func TestReconfigWithMembersThatNeverRun(t *testing.T) {
 	bubble(t, 3, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
 		c := superRaw(t, e.Member(0))
@@ -276,7 +277,7 @@ func TestReconfigArguments(t *testing.T) {
 		for _, test := range []struct {
 			change
 			want Error
-			line string // that is the last one then
+			line string // the last line of the configuration then
 		}{
 			{change: change{joining: "server.9=[::1]:1:2;[::1]:3"},
 				line: "server.9=[0:0:0:0:0:0:0:1]:1:2:participant;[0:0:0:0:0:0:0:1]:3"},
@@ -310,7 +311,7 @@ func TestReconfigArguments(t *testing.T) {
 	})
 }
 
-// Of several mistakes always the same one is named.
+// Of several mistakes the error always names the same one.
 func TestReconfigNamesTheSameMistake(t *testing.T) {
 	bubble(t, 3, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
 		c := superRaw(t, e.Member(0))
@@ -338,7 +339,7 @@ func TestReconfigBackAtAnyAddress(t *testing.T) {
 			assert.Equal(t, ok, again.applyReconfig([]string{fmt.Sprintf("server.%d=%s", m.id, m.spec)}, nil), m.spec)
 		}
 	}
-	// Ports that the system chooses, on an address of this machine that others reach if it has one.
+	// Ports that the system chooses, on an address of this machine that other machines reach, if it has one.
 	e := RunEnsembleT(t, 3, Config{
 		Reconfig: true, SuperDigest: digestUserID([]byte("super:secret")),
 		Listen: net.JoinHostPort(ownAddress(t), "0"), Logger: slog.New(slog.DiscardHandler),
@@ -351,7 +352,7 @@ func TestReconfigBackAtAnyAddress(t *testing.T) {
 	assert.Equal(t, all, lines)
 }
 
-// ownAddress is an address of the machine, the loopback if it has no other.
+// ownAddress returns an address of the machine, the loopback if it has no other.
 func ownAddress(t *testing.T) string {
 	addrs, err := net.InterfaceAddrs()
 	require.NoError(t, err)

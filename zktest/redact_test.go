@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nothing that prints a configuration, or what was made of it, prints a password.
+// Nothing that prints a configuration, or a value made from it, prints a password.
 func TestPasswordsAreNotPrinted(t *testing.T) {
 	users := map[string]string{"alice": "hush-1"}
 	cfg := Config{SASLUsers: users, SuperDigest: "super:hush-2", EnsembleConfig: "server.1=a"}

@@ -125,7 +125,7 @@ func TestReattachClosesTheOldConnectionFirst(t *testing.T) {
 		assert.Zero(t, intruder.hello.Timeout)
 		intruder.closed()
 		n.closed()
-		// With the computed password anybody can take the session over.
+		// With the computed password any client can take the session over.
 		thief := dialRaw(t, s)
 		guess = &jute.ConnectRequest{Timeout: 9000, SessionID: c.hello.SessionID}
 		guess.Password = sessionPassword(c.hello.SessionID)
@@ -148,7 +148,7 @@ func TestReattachReplacesTheExpiry(t *testing.T) {
 	})
 }
 
-// A server that starts again, or a new leader, knows a session's creation, and nothing of later handshakes.
+// A restarted server, or a new leader, has the session's timeout from its creation, not from later handshakes.
 func TestARestartGivesTheTimeoutOfTheCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := RunT(t)
@@ -222,8 +222,8 @@ func TestRequireAuth(t *testing.T) {
 	assert.Equal(t, ErrNoNode, c.code(jute.OpExists, at("/a")))
 }
 
-// Virtual clocks stand still, but servers that are started at one instant have different session ids, and
-// none knows a session of another.
+// Virtual clocks stand still, but servers that are started at one instant have different session ids, and no server has
+// a session of another.
 func TestServersOfOneInstantHaveTheirOwnSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := map[int64]bool{}

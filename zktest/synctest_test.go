@@ -2,5 +2,5 @@ package zktest_test
 
 import "testing"
 
-// Its code is in an Example's file, which documentation shows whole if no test is in it.
+// Its code is in an Example's file, which documentation shows whole if it has no test.
 func TestReports(t *testing.T) { testReports(t) }

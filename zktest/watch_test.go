@@ -47,7 +47,7 @@ func TestDeleteEvents(t *testing.T) {
 	c.create("/p/a", 0)
 	c.call(jute.OpGetChildren, watch("/p/a"))
 	c.call(jute.OpDelete, rm("/p/a"))
-	// A child watch gets the node's deletion, too. The other watches are used up.
+	// A child watch gets the event of the node's delete, too. The other watches have fired already.
 	assert.Equal(t, []string{"NodeDeleted /p/a"}, c.heard())
 }
 
@@ -164,7 +164,7 @@ func TestSetWatches(t *testing.T) {
 		{id, "/absent", DataWatch}, {id, "/kidless", ChildWatch}, {id, "/p", PersistentWatch},
 		{id, "/r", RecursiveWatch}, {id, "/same", DataWatch},
 	}, s.Watches())
-	// A trap: the deletion of a node that was in the exist list is lost silently.
+	// A trap: the event of the delete of a node in the exist list is lost silently.
 	trap := &jute.SetWatches{RelativeZxid: seen, Exist: []string{"/deleted"}}
 	assert.Equal(t, ok, c.code(jute.OpSetWatches, trap))
 	assert.Empty(t, c.heard())

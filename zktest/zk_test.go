@@ -14,7 +14,7 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// connect gives a go-zookeeper client on the in-memory network, with its session up.
+// connect returns a go-zookeeper client on the in-memory network, with its session established.
 func connect(t *testing.T, s *Server, timeout time.Duration) *zk.Conn {
 	t.Helper()
 	c, events, err := zk.Connect([]string{s.Addr()}, timeout,

@@ -68,7 +68,7 @@ func TestFlagsThatAreWrong(t *testing.T) {
 	assert.Error(t, run([]string{"-members", "0"}, io.Discard, io.Discard, nil))
 }
 
-// quiet keeps go-zookeeper's own log out.
+// quiet discards go-zookeeper's log lines.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
