@@ -23,7 +23,7 @@ func ExampleFrom() {
 	}
 	defer client.Close()
 
-	store := fence.NewMemory(1000) // of what is written to
+	store := fence.NewMemory(1000) // for the resources of the writes
 	orders := mutex.New(client, "/locks/orders")
 	var former int64
 	for range 2 {

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// with runs f with a client of a server of its own, in virtual time.
+// with runs f with a client of its own server, in virtual time.
 func with(t *testing.T, f func(t *testing.T, server *zktest.Server, client *framework.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestSeveralHolds(t *testing.T) {
 				assert.ErrorIs(t, err, fence.ErrNoHold)
 				_, err = fence.FromLock(ctx, "locks/a")
 				assert.ErrorIs(t, err, fence.ErrBadArguments)
-				return a.Do(ctx, func(ctx context.Context) error { // again: both, still
+				return a.Do(ctx, func(ctx context.Context) error { // the same lock again: still both
 					at(ctx, "/locks/a", outer)
 					at(ctx, "/locks/b", inner)
 					none(t, ctx, fence.ErrSeveral)
@@ -207,7 +207,7 @@ func TestSeveralHolds(t *testing.T) {
 			return nil
 		}))
 
-		// One that has ended is not forgotten: the other's token would be the wrong one.
+		// A lock that has ended still counts: the other lock's token would be wrong.
 		lock, err := a.Acquire(ctx)
 		require.NoError(t, err)
 		other, err := b.Acquire(lock.Context())

@@ -64,7 +64,7 @@ func TestGateWaitsNoLongerThanItsContext(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		refused := make(chan error)
-		go func() { // waits with 2, until 3 comes
+		go func() { // waits with token 2, until token 3 comes
 			_, _, err := g.Enter(t.Context(), "orders", 2)
 			refused <- err
 		}()
@@ -79,7 +79,7 @@ func TestGateWaitsNoLongerThanItsContext(t *testing.T) {
 	})
 }
 
-// store fails, or takes its time.
+// store calls before, which fails or is slow, before each Admit.
 type store struct {
 	fence.Store
 	before func(ctx context.Context, token int64) error
@@ -98,7 +98,7 @@ func TestGateAndItsStore(t *testing.T) {
 		away := errors.New("the store is away")
 		fails := away
 		g := fence.NewGate(store{fence.NewMemory(10), func(ctx context.Context, token int64) error {
-			if token == 1 { // slow, until it is told
+			if token == 1 { // slow, until the test continues
 				<-ctx.Done()
 				return ctx.Err()
 			}

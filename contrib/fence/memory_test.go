@@ -46,7 +46,7 @@ func TestMemoryForgetsNothingThatMatters(t *testing.T) {
 	require.NoError(t, m.Admit(ctx, "b", 20), "the holder itself")
 }
 
-// However small it is, a Memory admits nothing that one that forgets nothing would refuse.
+// However small it is, a Memory admits no token that an unlimited one would refuse.
 func TestASmallMemoryIsAsSafeAsALargeOne(t *testing.T) {
 	ctx := t.Context()
 	for seed := range uint64(500) {

@@ -32,8 +32,8 @@ func connect(t *testing.T, s *zktest.Server, opts ...framework.Option) *framewor
 	return client
 }
 
-// schedule starts a scheduler that runs the job every minute, for the first time after a delay. No run may last until the
-// end of the test: Shutdown waits in a busy loop, which stops virtual time.
+// schedule starts a scheduler that runs the job every minute, for the first time after a delay. No run may last until
+// the end of the test: Shutdown waits in a busy loop, which stops virtual time.
 func schedule(
 	t *testing.T, delay time.Duration, job any, o gocron.SchedulerOption, opts ...gocron.JobOption,
 ) gocron.Scheduler {
@@ -120,7 +120,7 @@ func TestALongJobKeepsItsLock(t *testing.T) {
 	})
 }
 
-// A job that heeds the context of its lock ends before another process can start it.
+// A job that observes the context of its lock ends before another process can start it.
 func TestAJobEndsWithItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.RunT(t)
@@ -145,7 +145,7 @@ func TestALockThatFailsIsLogged(t *testing.T) {
 		client := connect(t, zktest.RunT(t), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		_, err := curatorgocron.NewLocker(client, "jobs", 0).Lock(t.Context(), "report")
 		require.ErrorIs(t, err, framework.ErrInvalidPath)
-		synctest.Wait() // for the log
+		synctest.Wait() // until the log line is written
 		assert.Contains(t, log.String(), "a job does not run")
 
 		log.Reset()
@@ -171,7 +171,7 @@ func TestALockThatFailsIsLogged(t *testing.T) {
 	})
 }
 
-// The leader runs all jobs; when it leaves, the next leader does.
+// The leader runs all jobs; when it ends its term, the next leader does.
 func TestTheLeaderRunsTheJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, ran := zktest.RunT(t), new(runs)

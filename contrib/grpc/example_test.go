@@ -35,7 +35,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The server, in reality in a process of its own.
+	// The server, in practice in its own process.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)

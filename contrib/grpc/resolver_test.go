@@ -52,7 +52,7 @@ func register(t *testing.T, s *zktest.Server, i instance) *discovery.Registratio
 	return r
 }
 
-// Two real servers and a real connection: calls go to both, and when one unregisters, to the other.
+// Two real servers and a real connection: calls go to both, and when one unregisters, only to the other.
 func TestInstanceGoesAway(t *testing.T) {
 	s := zktest.RunT(t)
 	registered := map[string]*discovery.Registration[any]{}
@@ -88,7 +88,7 @@ func TestInstanceGoesAway(t *testing.T) {
 	for seen := map[string]bool{}; len(seen) < 2; seen[call()] = true {
 	}
 	require.NoError(t, registered[all[0]].Unregister(background))
-	for inARow := 0; inARow < 20; inARow++ { // both took part in turn until then
+	for inARow := 0; inARow < 20; inARow++ { // until then calls went to both in turn
 		if call() != all[1] {
 			inARow = -1
 		}
@@ -100,7 +100,7 @@ func TestInstanceGoesAway(t *testing.T) {
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 }
 
-// conn is what gRPC is told.
+// conn records the calls that the resolver makes to gRPC.
 type conn struct {
 	resolver.ClientConn
 	states chan []string

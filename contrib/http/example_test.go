@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A client that goes round the instances of a service, and around the one whose server is down.
+// A client whose requests go to the instances of a service in turn, and not to an instance whose server is down.
 func Example() {
 	server, err := zktest.NewServer(zktest.Config{}) // stands for "zk1:2181,zk2:2181,zk3:2181"
 	if err != nil {
@@ -33,7 +33,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	for _, name := range []string{"one", "two", "down"} { // in reality each in a process of its own
+	for _, name := range []string{"one", "two", "down"} { // in practice each in its own process
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, "instance %s", name)
 		}))

@@ -30,7 +30,7 @@ var background = context.Background()
 
 type registration = discovery.Registration[any]
 
-// service registers instances with a client each, and looks for them with another.
+// service registers instances with a client each, and has a cache of them with another client.
 type service struct {
 	t      *testing.T
 	server *zktest.Server
@@ -79,7 +79,7 @@ func (s *service) client(base http.RoundTripper, opts ...discovery.ProviderOptio
 	return &http.Client{Transport: curatorhttp.NewTransport(p, base)}
 }
 
-// Two real servers: requests go to both; when one is gone they go to the other, and fail nowhere.
+// Two real servers: requests go to both; when one is gone they go to the other, and none fails.
 func TestInstanceGoesAway(t *testing.T) {
 	s := newService(t)
 	web := map[string]*httptest.Server{}
@@ -97,7 +97,7 @@ func TestInstanceGoesAway(t *testing.T) {
 		registered[id] = s.register(id, host, number)
 	}
 	s.until(2)
-	base := &http.Transport{DisableKeepAlives: true} // each request dials: what is not there is not asked
+	base := &http.Transport{DisableKeepAlives: true} // each request dials, so a stopped server gets none
 	client := s.client(base)
 	ask := func() string {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestInstanceGoesAway(t *testing.T) {
 		return string(text)
 	}
 	assert.ElementsMatch(t, []string{"a web/status hello", "b web/status hello"}, []string{ask(), ask()})
-	web["a"].Close() // it is still registered
+	web["a"].Close() // its instance is still registered
 	for range 4 {
 		assert.Equal(t, "b web/status hello", ask())
 	}
@@ -128,7 +128,7 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r
 
 var errDial = &net.OpError{Op: "dial", Err: errors.New("refused")}
 
-// What was perhaps sent is not sent again; what was not goes to each instance once.
+// A request that may have been sent is not sent again; one that was not sent goes to each instance once.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
@@ -219,7 +219,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// An instance without an address is not this machine.
+// An instance without an address does not mean this machine.
 func TestAnInstanceWithoutAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
@@ -246,7 +246,7 @@ func TestAnInstanceWithoutAnAddress(t *testing.T) {
 	})
 }
 
-// A redirect to another host goes there; to the service, whatever the port, to an instance.
+// A redirect to another host goes to that host; a redirect to the service, with any port, goes to an instance.
 func TestRedirects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
@@ -274,7 +274,7 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// A request without a URL is for base to refuse.
+// The base transport refuses a request without a URL.
 func TestARequestWithoutAURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)

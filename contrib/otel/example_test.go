@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A service that takes a lock while it handles a request. Its spans are inside the request's; the exporter and the
-// reader stand for those of your collector.
+// A service that acquires a lock while it handles a request. Its spans are inside the request's span; the exporter and
+// the reader are in the place of your collector's.
 func Example() {
 	server, err := zktest.NewServer(zktest.Config{}) // stands for "zk1:2181,zk2:2181,zk3:2181"
 	if err != nil {

@@ -60,8 +60,8 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// What counts from the first sample on, as PromQL's increase does, would miss the first change of a process if its
-// counter began with that.
+// PromQL's increase counts from a counter's first sample. A counter that begins with the first change of a process
+// hides that change.
 func TestStateChangesBeginWithZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reader := zktest.RunT(t), sdkmetric.NewManualReader()
@@ -95,7 +95,7 @@ func TestStateChangesBeginWithZero(t *testing.T) {
 	})
 }
 
-// The reasons are those of the documentation.
+// The reasons are the documented ones.
 func TestReasonsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/observability.md")
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	assert.Equal(t, documented, known)
 }
 
-// changes returns how often each state came, for each reason.
+// changes returns the number of changes to each state, by reason.
 func changes(t *testing.T, reader sdkmetric.Reader) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -166,7 +166,7 @@ func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
 	return got
 }
 
-// results returns how many acquisitions have ended with each word.
+// results returns the number of acquisitions by result.
 func results(t *testing.T, reader sdkmetric.Reader) map[string]uint64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

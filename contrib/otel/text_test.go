@@ -18,8 +18,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// A name that is no UTF-8 would cost the exporter's whole batch; one with control characters, whoever reads
-// it his terminal.
+// A name that is not UTF-8 would make an exporter drop the whole batch; a name with control characters could harm the
+// terminal of its reader.
 func TestNamesThatOthersHaveChosen(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
@@ -51,7 +51,7 @@ func TestNamesThatOthersHaveChosen(t *testing.T) {
 	}
 }
 
-// So do the name of a client and that of a recipe in metrics.
+// The same holds for the names of clients and recipes in metrics.
 func TestNamesInMetrics(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	observed, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const path = "/locks/orders"
 
-// service is one that is traced: its own client, and the span of a request.
+// service is a traced service, with its own client and a span for each request.
 type service struct {
 	name   string
 	tracer trace.Tracer
@@ -50,7 +50,7 @@ func newService(t *testing.T, s *zktest.Server, spans *tracetest.SpanRecorder, n
 	return service{name, provider.Tracer("test"), mutex.New(client, path)}
 }
 
-// handle is a request that takes a while under the lock.
+// handle handles a request, which works for a while under the lock.
 func (s service) handle(ctx context.Context, work time.Duration) error {
 	ctx, span := s.tracer.Start(ctx, s.name+" request")
 	defer span.End()
@@ -64,8 +64,8 @@ func (s service) handle(ctx context.Context, work time.Duration) error {
 	return lock.Release(ctx)
 }
 
-// The page in the documentation shows exactly what is recorded of two services at one lock. The clock is the
-// bubble's.
+// The documentation shows exactly the recorded traces of two services at one lock. The times are those of the virtual
+// clock.
 func TestTraceOfAContendedLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, spans := zktest.RunT(t), tracetest.NewSpanRecorder()
@@ -83,7 +83,7 @@ func TestTraceOfAContendedLock(t *testing.T) {
 	})
 }
 
-// Without links the attributes say whose hold a wait is for, and nothing is written into nodes.
+// Without links the attributes name the hold that a wait is for, and no trace data is written into nodes.
 func TestAWaitNamesWhoIsInFront(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, spans := zktest.RunT(t), tracetest.NewSpanRecorder()
@@ -114,7 +114,7 @@ func TestFailuresAreSeen(t *testing.T) {
 		require.NoError(t, s.Create("/locks", nil))
 		require.NoError(t, s.Create(path, nil))
 		for _, data := range []string{"traceparent=00-zz",
-			"an address"} { // the contender ahead may have written anything
+			"an address"} { // the contender ahead may have written any data
 			front, err := s.CreateNode(path+"/lock-", []byte(data), zktest.PersistentSequential, 0)
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -212,7 +212,7 @@ func story(spans *tracetest.SpanRecorder) string {
 	return text.String()
 }
 
-// block returns what stands in a document between a line and the end of the block of code that it begins.
+// block returns a document's text from a line to the end of the code block that the line begins.
 func block(t *testing.T, file, from string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -22,7 +22,7 @@ func ExampleCheck() {
 
 	err := check([]chaos.Op{added("a", 0, 1, 1), added("b", 2, 3, 1)})
 	fmt.Println("one is forgotten:", errors.Is(err, porcupine.ErrNotLinearizable))
-	if _, picture, found := strings.Cut(err.Error(), "see "); found { // the history, drawn
+	if _, picture, found := strings.Cut(err.Error(), "see "); found { // the history as a picture
 		_ = os.RemoveAll(filepath.Dir(picture))
 	}
 	// Output:

@@ -16,12 +16,12 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// op is an operation between two times.
+// op returns an operation between two times.
 func op(who string, called, returned time.Duration, input, output any) chaos.Op {
 	return chaos.Op{Process: who, Called: called, Returned: returned, Input: input, Output: output}
 }
 
-// Each rule of the models, kept and broken.
+// Each rule of the models, fulfilled and broken.
 func TestModels(t *testing.T) {
 	a, b := "a", "b"
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// A mutex's history under faults makes sense.
+// The history of a mutex under faults fulfills the model.
 func TestAMutexsHistory(t *testing.T) {
 	chaos.Test(t, func(w *chaos.World) {
 		history := w.History("lock", Check(Lock()))

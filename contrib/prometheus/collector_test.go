@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const path = "/locks/orders"
 
-// client makes one in the bubble, known to the collector.
+// client creates a client in the bubble that the collector watches.
 func client(t *testing.T, s *zktest.Server, c *curatorprom.Collector, name string) *framework.Client {
 	t.Helper()
 	client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial),
@@ -39,8 +39,8 @@ func client(t *testing.T, s *zktest.Server, c *curatorprom.Collector, name strin
 	return client
 }
 
-// The page in the documentation shows a scrape of two services at one lock, the lines of the one that waits for the
-// other. The clock is the bubble's.
+// The documentation shows a scrape of two services at one lock: the lines of the service that waits for the other. The
+// times are those of the virtual clock.
 func TestScrapeOfAContendedLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -81,12 +81,12 @@ func TestScrapeOfAContendedLock(t *testing.T) {
 	})
 }
 
-// scrape is what Prometheus would read, without the buckets, the metrics of operations, and what is counted and was not
-// yet.
+// scrape returns the text that Prometheus would read, without the buckets, the metrics of operations, and counts and
+// sums that are still zero.
 func scrape(t *testing.T, c *curatorprom.Collector) string {
 	t.Helper()
 	text := exposed(t, c, names...)
-	never := map[string]bool{} // the sums and counts of what was not
+	never := map[string]bool{} // the sums and counts that are zero
 	for line := range strings.Lines(text) {
 		if count, none := strings.CutSuffix(line, " 0\n"); none && strings.Contains(line, "_count{") {
 			never[count], never[strings.Replace(count, "_count{", "_sum{", 1)] = true, true
@@ -103,7 +103,7 @@ func scrape(t *testing.T, c *curatorprom.Collector) string {
 	return kept.String()
 }
 
-// exposed is what Prometheus would read, or the part of it with these names.
+// exposed returns the text that Prometheus would read, or the part of it with these names.
 func exposed(t *testing.T, c *curatorprom.Collector, names ...string) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -129,7 +129,7 @@ var names = []string{
 	"curator_validity_remaining_seconds",
 }
 
-// block returns what stands in a document between a line and the end of the block of code that it begins.
+// block returns a document's text from a line to the end of the code block that the line begins.
 func block(t *testing.T, file, from string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -181,7 +181,7 @@ func TestWhatWentWrong(t *testing.T) {
 	})
 }
 
-// PromQL's increase counts from a counter's first sample. One that appears with its first loss hides that loss.
+// PromQL's increase counts from a counter's first sample. A counter that appears with its first loss hides that loss.
 func TestTheFirstLossOfAProcessCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector()
@@ -236,8 +236,8 @@ func TestTheFirstLossOfAProcessCounts(t *testing.T) {
 	})
 }
 
-// So does what else is counted, as far as its labels are known: tries that are repeated from the hooks on, and how
-// acquisitions end from the first of their recipe on.
+// Other counters begin with zero too, as far as their labels are known: retries when the hooks are made, and results of
+// acquisitions with the first acquisition of the recipe.
 func TestWhatIsCountedBeginsWithZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector()

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A service that takes a lock, and the part of its /metrics that says so.
+// A service that acquires a lock, and the lines of its /metrics that show it.
 func Example() {
 	server, err := zktest.NewServer(zktest.Config{}) // stands for "zk1:2181,zk2:2181,zk3:2181"
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// The places at which a Cohort or Readers waits are forgotten when it does not stand there any more, and so are those
-// of recipes that say nothing of an end.
+// The collector forgets the places at which a Cohort or Readers waited when their nodes are gone, and also the places
+// of recipes that report no end of a wait.
 func TestPlacesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCollector()

@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// now returns what goes on: the lines of the longest waits and the oldest holds.
+// now returns the lines of the longest waits and the oldest holds at this moment.
 func now(t *testing.T, c *curatorprom.Collector) []string {
 	t.Helper()
 	lines := []string{}
@@ -33,7 +33,7 @@ func now(t *testing.T, c *curatorprom.Collector) []string {
 	return lines
 }
 
-// acquiring takes a lock, keeps it for some time, and gives it back.
+// acquiring acquires a lock, keeps it for some time, and releases it.
 func acquiring(t *testing.T, m *mutex.Mutex, wait, keep time.Duration) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -53,7 +53,7 @@ func acquiring(t *testing.T, m *mutex.Mutex, wait, keep time.Duration) {
 	synctest.Wait()
 }
 
-// A lock that moves does not hide one that stands still. What is over leaves nothing.
+// A lock that moves does not hide one that is stuck. Waits and holds that have ended leave no series.
 func TestTheLongestWaitAndTheOldestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector()
@@ -79,13 +79,14 @@ func TestTheLongestWaitAndTheOldestHold(t *testing.T) {
 	})
 }
 
-// A place in line is waited at from its first wait on, whoever in front goes; another place is another wait.
+// The wait for a place in line counts from the place's first wait, whatever contenders ahead leave; another place is
+// another wait.
 func TestALongestWaitIsThatOfAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))
 		one, two := client(t, s, c, "one"), client(t, s, c, "two")
 		acquiring(t, mutex.New(one, path), time.Hour, time.Hour)
-		acquiring(t, mutex.New(one, path), time.Minute, 0) // in front, and gives up
+		acquiring(t, mutex.New(one, path), time.Minute, 0) // ahead of it, and gives up
 		acquiring(t, mutex.New(two, path), time.Hour, time.Minute)
 		wait := func(client string, seconds int) string {
 			return fmt.Sprintf(`longest_wait_seconds{client=%q,path="/locks/orders",recipe="mutex"} %d`, client, seconds)
@@ -120,8 +121,8 @@ func TestALongestWaitIsThatOfAPlace(t *testing.T) {
 	})
 }
 
-// The node of a Cohort or Readers waits for all its callers, on a goroutine that no acquisition began: that is one wait,
-// too, whoever in front goes.
+// The node of a Cohort or Readers waits for all its callers, on a goroutine that no acquisition began: that is one
+// wait, too, whatever contenders ahead leave.
 func TestALongestWaitOfANodeThatCallersShare(t *testing.T) {
 	for recipe, shared := range map[string]struct {
 		front, joins func(context.Context, *framework.Client) (mutex.Held, error)
@@ -173,7 +174,7 @@ func TestALongestWaitOfANodeThatCallersShare(t *testing.T) {
 				number := func(name string) string { return name[len(name)-10:] }
 				slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(number(a), number(b)) })
 				require.NoError(t, s.Delete(path+"/"+nodes[1]))
-				time.Sleep(20 * time.Second) // it is noticed in about a session timeout
+				time.Sleep(20 * time.Second) // the loss is noticed in about a session timeout
 				line := strings.Join(now(t, c), "\n")
 				assert.Contains(t, line, `longest_wait_seconds{client="two"`)
 				assert.NotContains(t, line, waits(90), "it stands at the end of the line again")
@@ -190,7 +191,7 @@ func TestALongestWaitOfANodeThatCallersShare(t *testing.T) {
 	}
 }
 
-// A directory that WithPaths leaves out is in no gauge, and one with a label is.
+// A directory for which WithPaths returns "" is in no gauge; a directory with a label is.
 func TestWhatWithPathsLeavesOutIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -215,7 +216,8 @@ func TestWhatWithPathsLeavesOutIsNotTold(t *testing.T) {
 	})
 }
 
-// A semaphore's takers wait in a line, and then, as the first, for a lease: that is one wait. Losing a hold ends it.
+// Contenders of a semaphore wait in a line, and then, as the first, for a lease: that is one wait. The loss of a hold
+// ends it.
 func TestTheLongestWaitForALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))
@@ -254,7 +256,7 @@ func TestTheLongestWaitForALease(t *testing.T) {
 	})
 }
 
-// Whoever has got it has nobody in front any more.
+// A contender that has got its hold has no contenders ahead any more.
 func TestNobodyIsAheadOfAHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -289,7 +291,7 @@ func TestNobodyIsAheadOfAHolder(t *testing.T) {
 	})
 }
 
-// A lost try is no error.
+// A TryAcquire that does not get the lock is not an error.
 func TestALostTryHasAWordOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector()
@@ -304,7 +306,7 @@ func TestALostTryHasAWordOfItsOwn(t *testing.T) {
 	})
 }
 
-// What is held under a lock, and is no lock itself, is not counted as that lock.
+// A hold under a lock that is not a lock itself has its own path, and does not count as the lock.
 func TestAHoldUnderALockHasItsOwnPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -17,14 +17,14 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// byPath returns how many series there are by path.
+// byPath returns the number of series with a path.
 func byPath(t *testing.T, c *curatorprom.Collector) int {
 	t.Helper()
 	return strings.Count(exposed(t, c), `path="`)
 }
 
-// A lock for each order leaves no series, however it ended: series by path exist only for what is held or
-// waited for.
+// A lock for each order leaves no series, however it ended: a series by path exists only while there is a hold or a
+// wait.
 func TestSeriesByPathGoWithTheLastInterest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Prometheus panics at a label value that is no valid UTF-8. Names and labels are the user's.
+// Prometheus panics at a label value that is not valid UTF-8. Names and labels come from the user.
 func TestLabelsThatAreNoUTF8(t *testing.T) {
 	const bad = "a\xff"
 	c := curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The words for how something ends are listed in the documentation.
+// The documentation lists all words for results.
 func TestResultsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/observability.md")
 	if err != nil {
@@ -27,7 +27,7 @@ func TestResultsAreDocumented(t *testing.T) {
 	}
 }
 
-// The reasons of state changes are those of the documentation.
+// The reasons of state changes are the documented ones.
 func TestReasonsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/observability.md")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// The names of operations are those of the framework.
+// The names of operations are the framework's.
 func TestOperationsAreTheFrameworks(t *testing.T) {
 	files, err := filepath.Glob("../../framework/*.go")
 	if err != nil {

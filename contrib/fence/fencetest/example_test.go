@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/contrib/fence/fencetest"
 )
 
-// table is your own store: it remembers the newest token of each resource beside what was written. Without a fence it
-// takes every write.
+// table is your own store: it keeps the newest token of each resource beside the data. Without a fence it accepts every
+// write.
 type table struct {
 	fenced bool
 
@@ -37,7 +37,7 @@ func (t *table) Log(_ context.Context, resource string) ([]string, error) {
 	return t.rows[resource], nil
 }
 
-// A hundred schedules of writes that come late, with and without a fence. A test calls Run.
+// A hundred schedules of late writes, with and without a fence. A test calls Run.
 func ExamplePlay() {
 	for _, fenced := range []bool{true, false} {
 		store := &table{fenced: fenced, newest: map[string]int64{}, rows: map[string][]string{}}

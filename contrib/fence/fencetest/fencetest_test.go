@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/contrib/fence/fencetest"
 )
 
-// logs is a store in memory whose fence can be taken away, or be wrong.
+// logs is a store in memory whose fence can be missing or wrong.
 type logs struct {
 	admit func(newest, token int64) bool
 	fails error

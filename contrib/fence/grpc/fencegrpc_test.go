@@ -32,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// service writes to logs, and takes its time for that. gRPC's own service of health stands in for one: the
-// name of a service is "resource entry". Watch is the stream.
+// service writes to logs, slowly. gRPC's health service is used for it: the name of a service is "resource entry", and
+// Watch is the stream.
 type service struct {
 	health.UnimplementedHealthServer
 	client health.HealthClient
@@ -76,7 +76,7 @@ func tokenOf(ctx context.Context) (int64, error) {
 	return token, nil
 }
 
-// byService names resources. A stream's request comes later: its resource is in the metadata.
+// byService returns the resource of a request. A stream's request comes later: its resource is in the metadata.
 func byService(ctx context.Context, method string, request any) (string, bool) {
 	if r, ok := request.(*health.HealthCheckRequest); ok {
 		resource, _, _ := strings.Cut(r.Service, " ")
@@ -125,7 +125,7 @@ func (s *service) Append(ctx context.Context, resource string, token int64, entr
 		return err
 	}
 	if _, err = stream.Recv(); err == nil {
-		_, end := stream.Recv() // to the end of it
+		_, end := stream.Recv() // waits for the end of the stream
 		if end == nil {
 			return errors.New("the stream goes on")
 		}
@@ -156,7 +156,7 @@ func TestALateCallIsRefused(t *testing.T) {
 	}
 }
 
-// failing fails for one resource.
+// failing returns err for one resource.
 type failing struct {
 	fence.Store
 	err error
@@ -247,7 +247,7 @@ func Example() {
 	// late: FailedPrecondition true
 }
 
-// connected is a server behind the gate, and a client that sends the tokens of its locks.
+// connected starts a server behind the gate, and returns a client that sends the tokens of its locks.
 func connected(gate *fence.Gate) (stop func(), client health.HealthClient) {
 	server, l := grpc.NewServer(grpc.UnaryInterceptor(fencegrpc.UnaryServer(gate, byService))), bufconn.Listen(1<<16)
 	health.RegisterHealthServer(server, &service{logs: map[string][]string{}})

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tokenKey is where these tests have tokens in a context.
+// tokenKey is the context key of these tests' tokens.
 type tokenKey struct{}
 
 func tokenOf(ctx context.Context) (int64, error) {
@@ -38,12 +38,12 @@ func tokenOf(ctx context.Context) (int64, error) {
 	return token, nil
 }
 
-// byPath guards all but GET.
+// byPath guards all methods but GET.
 func byPath(r *http.Request) (string, bool) {
 	return strings.TrimPrefix(r.URL.Path, "/"), r.Method != http.MethodGet
 }
 
-// service is a server with logs, which it takes its time to write to.
+// service is a server with logs, to which it writes slowly.
 type service struct {
 	url    string
 	client *http.Client
@@ -179,7 +179,7 @@ func TestWhatIsRefused(t *testing.T) {
 	assert.Equal(t, http.StatusOK, response.StatusCode, "reads need none")
 }
 
-// failing fails for one resource.
+// failing returns err for one resource.
 type failing struct {
 	fence.Store
 	err error
@@ -262,7 +262,7 @@ func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{}, nil
 }
 
-// A request that was made by hand may have no header; http.Client gives it one.
+// A request that was not made by http.NewRequest may have no header; http.Client gives it one.
 func TestARequestWithoutAHeader(t *testing.T) {
 	base := &answer{}
 	_, err := fencehttp.NewTransport(base, tokenOf).RoundTrip(

@@ -22,7 +22,7 @@ import (
 	"github.com/go-curator/curator/contrib/fence/sql/sqltest"
 )
 
-// home is a directory that servers get to who do not run as root.
+// home creates a directory that servers can use that do not run as root.
 func home(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "fence-")
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func home(t *testing.T) string {
 	return dir
 }
 
-// open opens a database for as long as the test lasts.
+// open opens a database until the end of the test.
 func open(t *testing.T, driver, source string) *sql.DB {
 	db, err := sql.Open(driver, source)
 	require.NoError(t, err)
@@ -76,7 +76,8 @@ func TestPostgreSQL(t *testing.T) {
 	server, err := servers.Start("postgresql", home(t), servers.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
-	db := open(t, "pgx", "postgres://postgres@"+server.Addrs()[0]+"/postgres?sslmode=disable&options=-csynchronous_commit%3Doff") // its disk proves nothing here
+	// Durability does not matter here.
+	db := open(t, "pgx", "postgres://postgres@"+server.Addrs()[0]+"/postgres?sslmode=disable&options=-csynchronous_commit%3Doff")
 	sqltest.Run(t, sqltest.Database{DB: db, Dialect: fencesql.PostgreSQL, Levels: levels, Waits: true,
 		Again: func(err error) bool {
 			var answer *pgconn.PgError

@@ -35,7 +35,7 @@ func TestALateWriteIsRefused(t *testing.T) {
 	assert.ErrorIs(t, object.Write(ctx, &store, "", 2, nil), fence.ErrBadArguments)
 }
 
-// between does something after the look and before the write.
+// between calls do between the read and the write.
 type between struct {
 	object.Store
 	do func() error
@@ -84,7 +84,7 @@ type logs struct {
 }
 
 func (l *logs) Append(ctx context.Context, resource string, token int64, entry string) error {
-	if l.unfenced { // as before there were tokens
+	if l.unfenced { // as before the use of tokens
 		token = 1
 	}
 	return object.Update(ctx, &l.store, resource, token, func(old object.Object) ([]byte, error) {

@@ -52,7 +52,7 @@ func TestArguments(t *testing.T) {
 }
 
 func Example() {
-	server, err := miniredis.Run() // yours
+	server, err := miniredis.Run() // your server
 	if err != nil {
 		panic(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Two holders of a lock write to SQLite. The first one writes once more when the lock is no longer its own, as a
-// process does that was stopped meanwhile.
+// Two holders of a lock write to SQLite. The first one writes once more after it has lost the lock, as a process may
+// that was stopped for a while.
 func Example() {
 	server, err := zktest.NewServer(zktest.Config{}) // stands for "zk1:2181,zk2:2181,zk3:2181"
 	if err != nil {
@@ -60,7 +60,7 @@ func Example() {
 	var former int64
 	for holder := range 2 {
 		err := stock.Do(ctx, func(ctx context.Context) error {
-			token, err := fence.From(ctx) // that of the lock
+			token, err := fence.From(ctx) // the lock's token
 			if err != nil {
 				return err
 			}

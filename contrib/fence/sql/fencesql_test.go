@@ -24,7 +24,7 @@ func open(t *testing.T) *sql.DB {
 		"?_pragma=busy_timeout(60000)&_pragma=synchronous(off)")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode = wal") // the file stays so; a change by several is refused
+	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode = wal") // the file keeps the mode; concurrent changes are refused
 	require.NoError(t, err)
 	return db
 }
@@ -34,7 +34,7 @@ func TestSQLite(t *testing.T) {
 		Levels: []sql.IsolationLevel{sql.LevelDefault}})
 }
 
-// Services of one machine that start at the same time make the table once, and none is refused.
+// Services of one machine that start at the same time create the table once, and no service gets an error.
 func TestSQLiteIsMigratedByManyAtOnce(t *testing.T) {
 	for range 30 {
 		db := open(t)
