@@ -43,7 +43,7 @@ func TestWatching(t *testing.T) {
 	assert.Equal(t, `  service: log level "trace", 100 requests/s, features []`+"\n", <-seen)
 	require.NoError(t, server.Set("/config/shop/log-level", []byte("error")))
 	assert.Equal(t, `  service: log level "error", 100 requests/s, features []`+"\n", <-seen)
-	// A terminal's control characters are not passed on.
+	// A terminal's control characters are printed in escaped form.
 	require.NoError(t, server.Set("/config/shop/log-level", []byte("\x1b[2Jinfo\n")))
 	assert.Equal(t, `  service: log level "\x1b[2Jinfo\n", 100 requests/s, features []`+"\n", <-seen)
 	cancel()

@@ -29,8 +29,8 @@ func TestDemonstration(t *testing.T) {
 	assert.Equal(t, len(lines), len(slices.Compact(slices.Sorted(slices.Values(lines)))), "none twice:\n%s", &out)
 }
 
-// Three processes for some hours, and again later; each report is made once, also those of the hours in which
-// nobody was there.
+// Three processes run for some hours, and again later; each report is made once, also the reports of the hours without
+// any process.
 func TestHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

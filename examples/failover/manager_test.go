@@ -25,14 +25,14 @@ const (
 	T    = 3 * time.Second
 )
 
-// place is where the managers of these tests run: an ensemble with short ticks and much patience, as fail-over
-// managers have it.
+// place is an ensemble for the managers of these tests, with short ticks and a long session timeout, as fail-over
+// managers use it.
 type place struct {
 	*zktest.Ensemble
 	t *testing.T
 
 	mu     sync.Mutex
-	acting map[string]int // how many act at the moment; guarded by mu
+	acting map[string]int // number of acting managers; guarded by mu
 	two    bool           // guarded by mu
 }
 
@@ -47,11 +47,11 @@ func managed(t *testing.T, test func(t *testing.T, p *place)) {
 	})
 }
 
-// process is one manager, with a client and a machine of its own.
+// process is one manager, with its own client and machine.
 type process struct {
 	host   *zktest.Host
 	client *framework.Client
-	others chan Owner // whom it was told of
+	others chan Owner // the owners that were reported to it
 	stop   func()     // asks it to stop, and waits
 }
 
@@ -75,7 +75,7 @@ func (p *place) start(name, hostname string) *process {
 			Other: func(o Owner) {
 				select {
 				case m.others <- o:
-				default: // the test has seen one
+				default: // the test has received one already
 				}
 			},
 		}
@@ -126,7 +126,7 @@ func TestOneActsAndTheNodeSaysWhich(t *testing.T) {
 	})
 }
 
-// A container that is started again has the host name, and even the process id, of the one before.
+// A restarted container has the host name, and even the process id, of its predecessor.
 func TestTheSameHostIsRefusedUntilItsOldSessionEnds(t *testing.T) {
 	managed(t, func(t *testing.T, p *place) {
 		old := p.start("old", "db-1")
@@ -162,7 +162,7 @@ func TestADeletedNodeIsKnownAtOnce(t *testing.T) {
 	})
 }
 
-// Members that are cut off and leaders that stop: never two, and afterwards one.
+// Members that are cut off and leaders that stop: there are never two active managers, and in the end there is one.
 func TestMembersInTrouble(t *testing.T) {
 	managed(t, func(t *testing.T, p *place) {
 		for _, name := range []string{"a", "b", "c"} {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// suite is what valkeyrie demands of its stores.
+// suite runs the tests that valkeyrie has for its stores.
 func suite(t *testing.T, open func() store.Store) {
 	kv, backup, ttl := open(), open(), open()
 	testsuite.RunTestCommon(t, kv)
@@ -42,7 +42,7 @@ func opener(t *testing.T, server *zktest.Server) func() store.Store {
 			},
 		})
 		require.NoError(t, err)
-		t.Cleanup(func() { kv.Close() }) // also of a test that has failed
+		t.Cleanup(func() { kv.Close() }) // also if the test has failed
 		return kv
 	}
 }

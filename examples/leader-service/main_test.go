@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Three processes, a SIGTERM and a SIGKILL, with sessions that a busy machine keeps.
+// Three processes, a SIGTERM and a SIGKILL, with session timeouts that are long enough for a busy machine.
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
 	args := []string{"-session-timeout", "20s"}
@@ -56,8 +56,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Anybody who may stand for election chooses the address that is shown, and to which clients are sent. What
-// is no address is not used.
+// Any client that may join the election chooses the address that is shown, and to which clients are sent. A value that
+// is not an address is not used.
 func TestWhoeverLeadsHasChosenItsAddress(t *testing.T) {
 	server := zktest.RunT(t)
 	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))

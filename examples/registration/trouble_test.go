@@ -18,7 +18,7 @@ import (
 
 const own = "/services/web/host-7"
 
-// registered is a process that has registered, and somebody who watches the service.
+// registered is a process that has registered, and an observer of the service.
 type registered struct {
 	t      *testing.T
 	server *zktest.Server
@@ -75,7 +75,7 @@ func register(t *testing.T) *registered {
 	return r
 }
 
-// session is whose node the registration is; 0 if it is not there.
+// session returns the session of the registration's node; 0 if there is none.
 func (r *registered) session() int64 {
 	_, stat, err := r.server.Get(own)
 	if err != nil {

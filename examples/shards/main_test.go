@@ -28,7 +28,7 @@ func TestDemonstration(t *testing.T) {
 	require.Contains(t, out.String(), "the plan: map[blue:3 green:3]")
 }
 
-// Processes come and go for an hour, and one is cut off: no shard is worked on by two, and tokens grow.
+// Processes start and stop for an hour, and one is cut off: no shard has two workers at a time, and tokens grow.
 func TestAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -51,7 +51,7 @@ func TestAnHour(t *testing.T) {
 		go func() {
 			for range 5 {
 				time.Sleep(7 * time.Minute)
-				s.Stop() // for so long that all sessions end
+				s.Stop() // long enough that all sessions expire
 				time.Sleep(time.Minute)
 				assert.NoError(t, s.Start())
 			}
@@ -62,7 +62,7 @@ func TestAnHour(t *testing.T) {
 	})
 }
 
-// watcher reads what the processes write, and fails the test if two work on a shard.
+// watcher reads the processes' output, and fails the test if two work on a shard.
 type watcher struct {
 	t     *testing.T
 	mu    sync.Mutex
