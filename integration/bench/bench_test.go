@@ -26,7 +26,7 @@ var (
 	write  = flag.String("write", "", "the directory of the documents, whose measured.md gets the figures")
 )
 
-// work is a job with the requests and events that a cycle of this library may cost.
+// work is a job, with the most requests and events that a cycle of this library may cost.
 type work struct {
 	name             string
 	job              bench.Job
@@ -50,8 +50,8 @@ const (
 	piped     = "piped"
 )
 
-// The bounds are those of a run without faults, on any machine: on a busy one fewer of the contenders meet, which
-// costs an event or a request more (ADRs 0005 and 0061). Tests in virtual time hold the exact figures.
+// The limits hold for runs without faults on any machine: on a busy one fewer of the contenders meet, which costs an
+// event or a request more (ADRs 0005 and 0061). Tests in virtual time check the exact figures.
 var works = []work{
 	{"free", mutexes(1, 1, 0), all, 3, 0},
 	{"8 sessions", mutexes(8, 8, 0), all, 5, 3},
@@ -104,7 +104,7 @@ func TestPeers(t *testing.T) {
 	results := table{}
 	for _, disk := range []bool{false, true} {
 		if disk && *rounds == 1 {
-			break // the waits for the disk tell nothing about the requests
+			break // the waits for the disk do not matter for the requests
 		}
 		sync := map[bool]string{false: "no", true: "yes"}[disk]
 		node := zkserver.Start(t, zkserver.Options{
@@ -145,8 +145,8 @@ func TestPeers(t *testing.T) {
 	}
 	for _, w := range works {
 		m := results.median(w.name, ours, false)
-		// A tenth more is for pings, and each contender may be in the midst of a cycle at a mark. Some packets of
-		// neither are counted where a mark is made.
+		// A tenth more is for pings, and each contender may be in the middle of a cycle at a mark. At a mark some
+		// packets of neither cycle are counted.
 		more := 1.1 + float64(w.job.Contenders)/float64(m.Cycles)
 		marks := 10/float64(m.Cycles) + 0.05
 		assert.LessOrEqual(t, m.requests, w.requests*more+marks, "requests a cycle: %s", w.name)

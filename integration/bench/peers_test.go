@@ -26,13 +26,13 @@ type peer interface {
 	stop(ctx context.Context) error
 }
 
-// goPeer is a process of ./load.
+// goPeer is a peer whose process runs ./load.
 type goPeer struct {
 	in  io.Writer
 	out *bufio.Reader
 }
 
-// build builds ./load: without the race detector, whatever this test has.
+// build builds ./load, without the race detector even if this test has it.
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "load")
@@ -106,7 +106,7 @@ func (p *javaPeer) start(ctx context.Context, job bench.Job) (err error) {
 func (p *javaPeer) mark(ctx context.Context) (bench.Sample, error) { return p.load.Mark(ctx) }
 func (p *javaPeer) stop(ctx context.Context) error                 { return p.load.Stop(ctx) }
 
-// measured is what one peer did in one round, with what the server counted.
+// measured has the results of one peer in one round, with the server's counts.
 type measured struct {
 	bench.Sample
 	requests, events float64 // a cycle

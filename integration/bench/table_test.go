@@ -18,7 +18,7 @@ type key struct {
 	disk       bool
 }
 
-// table has what was measured, round by round.
+// table has the results, round by round.
 type table map[key][]measured
 
 func (t table) add(work, peer string, disk bool, m measured) {
@@ -26,7 +26,7 @@ func (t table) add(work, peer string, disk bool, m measured) {
 	t[k] = append(t[k], m)
 }
 
-// median has the median of each figure; figures of one row may come from different rounds.
+// median returns the median of each figure; figures of one row may come from different rounds.
 func (t table) median(work, peer string, disk bool) (m measured) {
 	all := t[key{work, peer, disk}]
 	if len(all) == 0 {
@@ -56,7 +56,7 @@ func median[T any](all []T, figure func(T) float64) float64 {
 	return figures[len(figures)/2]
 }
 
-// ratios are the rates of a peer as parts of Curator's in the same round.
+// ratios returns the rates of a peer divided by Curator's in the same round.
 func (t table) ratios(work, peer string, disk bool) (all []float64) {
 	others := t[key{work, curator, disk}]
 	for i, m := range t[key{work, peer, disk}] {
@@ -88,7 +88,7 @@ var columns = []struct {
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// row is a peer's line of the table in Markdown.
+// row returns a peer's line of the table in Markdown.
 func (t table) row(work, peer string, disk bool) string {
 	all := t[key{work, peer, disk}]
 	ratios := t.ratios(work, peer, disk)
@@ -120,7 +120,7 @@ const (
 	end   = "<!-- bench-peers: end -->\n"
 )
 
-// write puts the tables and plots in place of those that the document has.
+// write replaces the tables and plots in the document.
 func (t table) write(dir string) error {
 	file := filepath.Join(dir, "measured.md")
 	text, err := os.ReadFile(file)
@@ -150,7 +150,7 @@ func (t table) write(dir string) error {
 				if len(t[key{w.name, peer, disk}]) == 0 {
 					continue
 				}
-				if slices.Contains([]string{curator, ours, library}, peer) { // the others are in the plot
+				if slices.Contains([]string{curator, ours, library}, peer) { // the other peers are in the plot
 					made.WriteString(t.row(w.name, peer, disk))
 				}
 				ratios := t.ratios(w.name, peer, disk)

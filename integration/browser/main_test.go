@@ -17,11 +17,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// limit is how long anything may take that is bound to happen. It is never waited out unless something is
-// wrong.
+// limit is the longest wait for something that must happen. It passes only if something is wrong.
 const limit = time.Minute
 
-// chromium is the one browser of all tests. Each viewer is a tab of its own in it, with its own storage.
+// chromium is the one browser of all tests. Each viewer has its own tab in it, with its own storage.
 var chromium context.Context
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -38,7 +37,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(profile)
-	// As root, as in a container, Chromium has no sandbox. The only pages that it opens are ours.
+	// As root, as in a container, Chromium has no sandbox. It opens only the pages of these tests.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.UserDataDir(profile),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-software-rasterizer", true))
@@ -61,7 +60,7 @@ func env(name, otherwise string) string {
 	return otherwise
 }
 
-// stage is a server, a client of it, and the page of what is below /.
+// stage is a server, a client of it, and the page of all nodes below /.
 type stage struct {
 	server *zktest.Server
 	client *framework.Client
@@ -86,12 +85,12 @@ func newStage(t *testing.T, opts ...inspecthttp.Option) *stage {
 	return s
 }
 
-// quiet leaves out the server's trace.
+// quiet discards the server's trace.
 type quiet struct{ *testing.T }
 
 func (quiet) Logf(string, ...any) {}
 
-// connect returns another client, with a session of its own that outlives a busy machine.
+// connect returns another client, with its own session, whose timeout is long enough for a busy machine.
 func (s *stage) connect(t *testing.T) *framework.Client {
 	t.Helper()
 	c, err := framework.New(s.server.Addr(), framework.WithDialer(s.server.Dial),
@@ -104,7 +103,7 @@ func (s *stage) connect(t *testing.T) *framework.Client {
 	return c
 }
 
-// stand makes the node of a participant that holds or waits until its session ends.
+// stand creates the node of a participant that holds or waits until its session ends.
 func (s *stage) stand(t *testing.T, path, data string) {
 	t.Helper()
 	_, err := s.server.CreateNode(path, []byte(data), zktest.Ephemeral, s.owner)

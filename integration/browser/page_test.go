@@ -27,7 +27,7 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// shop is a busy place: locks of every kind, a deadlock, and another library's participants.
+// shop creates many lines: locks of every kind, a deadlock, and another library's participants.
 func shop(t *testing.T, s *stage) {
 	crew := map[string]*framework.Client{}
 	for _, who := range []string{"billing-1", "billing-2", "shipping-1", "stock-1", "stock-2", "report", "cron-5d41",
@@ -67,7 +67,7 @@ func shop(t *testing.T, s *stage) {
 	}
 }
 
-// Every kind of line, as a person sees it: by day, by night, on a telephone.
+// Pictures of every kind of line: by day, by night, on a telephone.
 func TestPictures(t *testing.T) {
 	s := newStage(t)
 	shop(t, s)
@@ -131,13 +131,13 @@ func TestAHolderWithoutAConnection(t *testing.T) {
 	v.fine()
 }
 
-// What happens is on the page within a second, without a reload.
+// A change is on the page within a second, without a reload.
 func TestLive(t *testing.T) {
 	s := newStage(t)
 	client := s.connect(t)
 	v := newViewer(t, 1000, 700)
 	v.open(s.web.URL + "/")
-	// The page's own clock, which is this machine's, says when a name stood there first.
+	// The page's own clock, which is this machine's, records when a name was there first.
 	ask[bool](v, `(() => {
 		window.seen = {};
 		const look = () => { for (const b of document.querySelectorAll('.holders b')) window.seen[b.textContent] ??= Date.now(); };
@@ -168,7 +168,7 @@ func TestLive(t *testing.T) {
 	v.fine()
 }
 
-// Ten thousand waiters are counted, not drawn, and the page goes on moving.
+// Ten thousand waiters are counted, not drawn, and the page stays responsive.
 func TestTenThousandWaiters(t *testing.T) {
 	s := newStage(t)
 	require.NoError(t, s.server.Create("/locks", nil))
@@ -193,7 +193,7 @@ func TestTenThousandWaiters(t *testing.T) {
 	v.fine()
 }
 
-// Names and data that would do harm in a page are text.
+// Names and data that would do harm in a page are shown as text.
 func TestHostileData(t *testing.T) {
 	s := newStage(t)
 	script := "<script>window.owned = 1</script>"
@@ -220,7 +220,7 @@ func TestHostileData(t *testing.T) {
 	v.fine()
 }
 
-// The browser itself refuses what the page's headers forbid.
+// The browser itself refuses the actions that the page's headers forbid.
 func TestHeaders(t *testing.T) {
 	s := newStage(t)
 	v := newViewer(t, 900, 700)
@@ -239,7 +239,7 @@ func TestHeaders(t *testing.T) {
 	assert.Equal(t, "refused", ask[string](v, `new Promise(done => {
 		const i = new Image(); i.onload = () => done('loaded'); i.onerror = () => done('refused'); i.src = 'http://127.0.0.1:1/x.png'; })`, chromedp.EvalAwaitPromise))
 
-	// A page of somebody else's can neither show it in a frame nor read its stream.
+	// A page of another site can neither show it in a frame nor read its stream.
 	other := newViewer(t, 900, 700)
 	other.do(chromedp.Navigate(s.framing(t)))
 	other.until("the frame has been tried", "window.tried")
@@ -248,7 +248,7 @@ func TestHeaders(t *testing.T) {
 	v.shoot("headers")
 }
 
-// Without a mouse and without a screen: everything can be reached, and has a name.
+// Without a mouse and without a screen: the keyboard reaches every element, and every element has a name.
 func TestKeyboard(t *testing.T) {
 	s := newStage(t, inspecthttp.WithDelete())
 	shop(t, s)
@@ -278,7 +278,7 @@ func TestKeyboard(t *testing.T) {
 	assert.NotZero(t, roles["combobox"])
 	assert.NotZero(t, roles["checkbox"])
 
-	// The question before a deletion: Escape is no, and so is Enter at once.
+	// Before a deletion the page asks: Escape means no, and so does an immediate Enter.
 	before := s.children("/shop/printers/leases")
 	for _, no := range []string{kb.Escape, kb.Enter} {
 		v.click(".part .danger")
@@ -298,7 +298,7 @@ func TestKeyboard(t *testing.T) {
 	v.fine()
 }
 
-// A page whose service is gone says so, and shows what it knew.
+// A page whose service is gone reports that, and shows its last state.
 func TestWithoutItsService(t *testing.T) {
 	s := newStage(t)
 	s.stand(t, "/_c_d93c3b7d-b92f-87f8-97dd-71e653f1e8cf-lock-0000000000", "the last")
@@ -317,7 +317,7 @@ func valueOf(v *accessibility.Value) string {
 	return strings.Trim(string(v.Value), `"`)
 }
 
-// framing is another site, which tries to show the page in a frame.
+// framing returns the address of another site, which tries to show the page in a frame.
 func (s *stage) framing(t *testing.T) string {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

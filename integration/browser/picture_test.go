@@ -16,11 +16,11 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// picture says that docs/curator-web.png is to be written again; docs/cli.md says how.
+// picture makes the test write docs/curator-web.png again; docs/cli.md has the command.
 var picture = flag.Bool("picture", false, "write the picture of TestTheProgramsPage to docs/curator-web.png")
 
-// The page of the built program, on a real server, with participants of Java's and of Go: it shows what
-// "curator who" says, in the same order.
+// The page of the built program, on a real server, with participants of Java's and of Go: it shows the lines of
+// "curator who", in the same order.
 func TestTheProgramsPage(t *testing.T) {
 	node := zkserver.Start(t, zkserver.Options{})
 	curator := kit.BuildProgram(t, node.ConnectString())

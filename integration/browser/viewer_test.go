@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// viewer is a tab of the browser, and what went wrong in it.
+// viewer is a tab of the browser, and the mistakes in it.
 type viewer struct {
 	t   *testing.T
 	ctx context.Context
@@ -47,7 +47,7 @@ func newViewer(t *testing.T, wide, high int) *viewer {
 	return v
 }
 
-// hear takes down what goes wrong in the page: what its scripts throw, and what the policy forbids.
+// hear records mistakes in the page: exceptions of its scripts, and violations of its policy.
 func (v *viewer) hear(event any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -63,7 +63,7 @@ func (v *viewer) hear(event any) {
 	}
 }
 
-// fine asserts that nothing went wrong in the page.
+// fine asserts that there was no mistake in the page.
 func (v *viewer) fine() {
 	v.t.Helper()
 	v.mu.Lock()
@@ -84,7 +84,7 @@ func command[P, R any](v *viewer, what cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// open opens the page, and waits until it shows what there is.
+// open opens the page, and waits until it shows the lines.
 func (v *viewer) open(url string) {
 	v.t.Helper()
 	v.do(chromedp.Navigate(url))
@@ -121,13 +121,13 @@ func (v *viewer) has(texts ...string) {
 	}
 }
 
-// quoted is a text as a script writes it.
+// quoted returns a text as a script writes it.
 func quoted(text string) string {
 	all, _ := json.Marshal(text)
 	return string(all)
 }
 
-// text is what can be read on the page.
+// text returns the visible text of the page.
 func (v *viewer) text() string { v.t.Helper(); return ask[string](v, "document.body.innerText") }
 
 // click clicks with the mouse on the first element that the selector selects.
@@ -136,7 +136,7 @@ func (v *viewer) click(selector string) {
 	v.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// press presses a key, as a user of the keyboard does.
+// press presses keys of the keyboard.
 func (v *viewer) press(keys ...string) {
 	v.t.Helper()
 	for _, key := range keys {
@@ -155,7 +155,7 @@ func (v *viewer) dark(is bool) {
 			{Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
-// shoot keeps a picture of the window.
+// shoot saves a picture of the window.
 func (v *viewer) shoot(name string) (picture []byte) {
 	v.t.Helper()
 	picture, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
@@ -167,7 +167,7 @@ func (v *viewer) shoot(name string) (picture []byte) {
 	return picture
 }
 
-// artifacts is the directory for pictures. It is made when the first is needed, and kept.
+// artifacts returns the directory for pictures. It is created for the first picture, and kept.
 var artifacts = func() func(t *testing.T) string {
 	var once sync.Once
 	dir := os.Getenv("CURATOR_TEST_ARTIFACTS")

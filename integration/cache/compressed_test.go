@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// What Curator has compressed is in the cache as it was before, and what it has not is reported.
+// The cache has the uncompressed data of nodes that Curator has compressed, and reports data that are not compressed.
 func TestDataThatCuratorHasCompressed(t *testing.T) {
 	kit.Interop(t, "compression", kit.JavaToGo)
 	ctx := kit.Context(t)

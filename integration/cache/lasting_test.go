@@ -23,7 +23,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// How long the lasting runs take (10s, for example), and which seed they begin with.
+// The duration of the lasting runs (10s, for example), and their first seed.
 const (
 	lastingTime = "CURATOR_TEST_LASTING"
 	lastingSeed = "CURATOR_TEST_SEED"
@@ -52,14 +52,14 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// follower plays the events of a cache back, from the beginning.
+// follower applies the events of a cache, from the beginning.
 type follower struct {
-	pace time.Duration // it takes for an event; 0 for a subscriber that keeps up
+	pace time.Duration // time that it takes for an event; 0 for a subscriber that keeps up
 
 	mu     sync.Mutex
 	nodes  map[string]cache.Node
 	counts map[cache.EventType]int
-	bad    []string // events that do not fit to those before
+	bad    []string // events that do not fit the events before
 }
 
 func follow(t *testing.T, c *cache.Cache, pace time.Duration) *follower {
@@ -116,7 +116,7 @@ func (f *follower) tree() map[string]state {
 	return nodes
 }
 
-// scribe changes a tree without a pause, until it is told to stop.
+// scribe changes a tree without a pause, until it is stopped.
 type scribe struct {
 	*rand.Rand
 	client *framework.Client
@@ -144,7 +144,7 @@ func (s *scribe) run(ctx context.Context) {
 	}
 }
 
-// write is one change or, if it does not apply, none.
+// write makes one change or, if it does not apply, none.
 func (s *scribe) write(ctx context.Context) interface{ Done() <-chan struct{} } {
 	path := leaf("/tree", s.IntN(s.leaves))
 	switch s.IntN(20) {
@@ -167,14 +167,14 @@ func (s *scribe) write(ctx context.Context) interface{ Done() <-chan struct{} } 
 		return s.client.SetData().InBackground().ForPath(ctx, path, data)
 	case k < 18:
 		return s.client.Delete().InBackground().ForPath(ctx, path)
-	case k < 19: // the same again
+	case k < 19: // the same data again
 		return s.client.TransactionInBackground(ctx, op.Delete().ForPath(path), op.Create().ForPath(path, data))
 	default:
 		return s.client.Delete().DeletingChildrenIfNeeded().InBackground().ForPath(ctx, path)
 	}
 }
 
-// endures has a writer change the tree and troubles come at random, and compares in the end.
+// endures changes the tree during random troubles, and compares the cache with the tree at the end.
 func endures(
 	t *testing.T, connect string, dial func() *framework.Client,
 	troubles map[string]func(r *rand.Rand), heal func(),
@@ -248,7 +248,7 @@ func endures(
 			}
 			return got
 		})
-		// The whole Stat, too, which may lag behind by a second.
+		// The whole Stat is compared, too; it may lag by a second.
 		kit.Soon(t, "equal Stats of "+name, func() bool {
 			got := map[string]framework.Stat{}
 			for path, n := range c.All() {
@@ -269,8 +269,8 @@ func endures(
 		"their events", duration(t), s.done, happened, len(full))
 }
 
-// A writer changes ten thousand nodes without a pause while connections are cut and hang, sessions expire,
-// and the server is paused and killed. In the end the cache is the tree, and so is what its events amount to.
+// A writer changes ten thousand nodes without a pause while connections are cut and hang, sessions expire, and the
+// server is paused and killed. In the end the cache equals the tree, and so does the result of its events.
 func TestLasting(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{})
@@ -308,7 +308,7 @@ func TestLastingOnAnEnsemble(t *testing.T) {
 	t.Parallel()
 	e := zkserver.StartEnsemble(t, 3, zkserver.Options{})
 	within := func(r *rand.Rand, d time.Duration) { time.Sleep(time.Duration(r.Int64N(int64(d)))) }
-	serving := func() { // three servers that start on a machine that is busy may take their time
+	serving := func() { // three servers that start on a busy machine may be slow
 		ctx, cancel := context.WithTimeout(t.Context(), 3*kit.Patience)
 		defer cancel()
 		require.NoError(t, e.AwaitServing(ctx))

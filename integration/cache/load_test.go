@@ -23,10 +23,10 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// quick is a JVM as a service would have it, instead of one that starts fast.
+// quick has the flags of a JVM as a service would have it, instead of one that starts fast.
 var quick = []string{"-Xmx1500m", "-XX:TieredStopAtLevel=4"}
 
-// loader is a process that loads our cache.
+// loader is a process that loads this library's cache.
 type loader struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -62,7 +62,7 @@ func startLoader(t *testing.T, program, servers, root string, how ...string) *lo
 	return &loader{in, bufio.NewReader(out)}
 }
 
-// loading is what a load took.
+// loading has the figures of a load.
 type loading struct {
 	took     time.Duration
 	nodes    int
@@ -89,7 +89,7 @@ func (l *loader) load(t *testing.T, node *zkserver.Node) (r loading) {
 	return r
 }
 
-// javaLoad is the same with a cache of Curator's.
+// javaLoad loads a cache of Curator's.
 func javaLoad(t *testing.T, node *zkserver.Node, peer *javapeer.Peer, name, kind, root string) (r loading) {
 	t.Helper()
 	ctx := kit.Context(t)
@@ -109,17 +109,17 @@ func javaLoad(t *testing.T, node *zkserver.Node, peer *javapeer.Peer, name, kind
 	return r
 }
 
-// median is the load of the median time.
+// median returns the load with the median time.
 func median(loads []loading) loading {
 	slices.SortFunc(loads, func(a, b loading) int { return cmp.Compare(a.took, b.took) })
 	return loads[len(loads)/2]
 }
 
-// Loading a tree: by how many requests, how fast, into how much memory. Both sides are processes of their own
-// that do nothing else, and connected to the server without anything between. They load in turns, several
-// times in one process; the largest tree comes first, so that Java's code, also the server's, is compiled for
-// the others. Ours is 15 to 53 times as fast; other work on the machine costs it relatively more, since it takes tenths of
-// a second where Java takes seconds, and the test asks for less.
+// The load of a tree: number of requests, time, memory. Each side has its own process that does nothing else, and is
+// directly connected to the server. They load in turns, several times in one process; the largest tree comes first, so
+// that Java's code, also the server's, is compiled for the others. This library is 15 to 53 times as fast; other work
+// on the machine slows it down relatively more, since it takes tenths of a second where Java takes seconds, so the test
+// requires less.
 func TestLoad(t *testing.T) {
 	kit.Needs(t, kit.PersistentWatches)
 	program := buildLoader(t)
@@ -153,14 +153,13 @@ func TestLoad(t *testing.T) {
 		kit.Figure(t, "load of %d nodes%v: %.0f nodes/s, CuratorCache %.0f nodes/s (%d nodes): %.1f times as fast",
 			nodes, how, ours.rate(), javas.rate(), javas.nodes, ours.rate()/javas.rate())
 		assert.LessOrEqual(t, ours.requested(), most)
-		if len(how) == 0 { // Java's has a persistent watch in any case
+		if len(how) == 0 { // Java's cache always has a persistent watch
 			assert.LessOrEqual(t, ours.perNode(), javas.perNode()/2)
 		}
 		assert.GreaterOrEqual(t, ours.rate(), faster*javas.rate())
 		return ours, javas
 	}
-	// CuratorCache of 5.4 has room for 65,535 reads under way. It drops what is beyond, and says that it is
-	// initialized.
+	// CuratorCache of 5.4 allows for 65,535 reads in flight. It drops the others, and reports that it is initialized.
 	t.Run("100,000", func(t *testing.T) {
 		ours, javas := compare(t, 100_000, 1, 5, 0.1)
 		assert.LessOrEqual(t, javas.nodes, ours.nodes)
@@ -170,8 +169,8 @@ func TestLoad(t *testing.T) {
 		assert.Equal(t, ours.nodes, javas.nodes)
 	})
 	t.Run("one-shot watches", func(t *testing.T) {
-		// One read a node; and at the end, which counts here, one removeWatches. Both then wait for the server, so that
-		// other work on the machine decides which is faster (1.0 to 2.4 were seen).
+		// One read a node; and at the end one removeWatches, which matters here. Both then wait for the server, so that
+		// other work on the machine decides which is faster (1.0 to 2.4 were measured).
 		ours, javas := compare(t, 10_000, 3, 0.5, 2.05, "one-shot")
 		assert.Equal(t, ours.nodes, javas.nodes)
 		assert.LessOrEqual(t, ours.perNode(), 600.0)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inDirectory is how many nodes there are in a directory.
+// inDirectory is the number of nodes in a directory.
 const inDirectory = 100
 
 func directory(root string, i int) string { return fmt.Sprintf("%s/dir-%04d", root, i) }
@@ -27,7 +27,7 @@ func leaf(root string, i int) string {
 	return fmt.Sprintf("%s/node-%08d", directory(root, i/inDirectory), i)
 }
 
-// grow makes a root with n nodes in directories of a hundred, and returns how many nodes that is in all.
+// grow creates a root with n nodes in directories of a hundred, and returns the number of all nodes.
 func grow(t testing.TB, client *framework.Client, root string, n int) int {
 	t.Helper()
 	ctx := kit.Context(t)
@@ -49,7 +49,7 @@ func grow(t testing.TB, client *framework.Client, root string, n int) int {
 	return nodes
 }
 
-// tree reads everything from root down, node by node.
+// tree reads all nodes from root down.
 func tree(t testing.TB, client *framework.Client, root string) map[string]cache.Node {
 	t.Helper()
 	ctx := kit.Context(t)
@@ -98,14 +98,14 @@ func tree(t testing.TB, client *framework.Client, root string) map[string]cache.
 	return all
 }
 
-// state is what all caches in all languages tell of a node.
+// state is the state of a node that all caches in all languages report.
 type state = javapeer.CachedNode
 
 func stateOf(n cache.Node) state {
 	return state{Data: string(n.Data), Version: n.Stat.Version, Mzxid: n.Stat.Mzxid}
 }
 
-// differences says where what is held differs from what is to be held.
+// differences describes where got differs from want.
 func differences[V comparable](want, got map[string]V) (lines []string) {
 	for path, w := range want {
 		if g, held := got[path]; !held {

@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// pair is one kind of cache in both languages, each behind a counter of its own.
+// pair is one kind of cache in both languages, each with its own counter of requests.
 type pair struct {
 	kind         string
 	root         string
@@ -128,7 +128,7 @@ func (s *side) soon(t *testing.T, who string, want map[string]state, held func()
 	}
 }
 
-// cost is what one side asked of the server.
+// cost is the number of requests and bytes of one side.
 type cost struct {
 	requests int
 	bytes    int64
@@ -138,7 +138,7 @@ func (c cost) String() string {
 	return fmt.Sprintf("%d requests, %d KiB", c.requests, (c.bytes+512)>>10)
 }
 
-// costs measures a change and everything that follows from it, per pair.
+// costs measures the costs of a change with all its consequences, per pair.
 func (s *side) costs(t *testing.T, change func()) (ours, javas map[string]cost) {
 	t.Helper()
 	type counted struct{ ours, javas cost }
@@ -153,7 +153,7 @@ func (s *side) costs(t *testing.T, change func()) (ours, javas map[string]cost) 
 	change()
 	s.agree(t)
 	after := counters()
-	for quiet := 0; quiet < 2; quiet++ { // what is read by and by is read within a second
+	for quiet := 0; quiet < 2; quiet++ { // later reads come within a second
 		time.Sleep(700 * time.Millisecond)
 		now := counters()
 		for kind := range now {
@@ -188,7 +188,7 @@ func (s *side) each(f func(*proxy.Proxy)) {
 	}
 }
 
-// The writer. What does not apply, since the node is there or not, is left out.
+// The writer. A change that does not apply, since the node exists or not, is left out.
 
 func (s *side) do(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
@@ -200,7 +200,7 @@ func (s *side) do(t *testing.T, f func(ctx context.Context) error) {
 			return
 		}
 		require.NoError(t, ctx.Err(), "%v", err)
-		time.Sleep(10 * time.Millisecond) // the server is down, or new
+		time.Sleep(10 * time.Millisecond) // the server is down, or has just started
 	}
 }
 
@@ -222,8 +222,8 @@ func (s *side) delete(t *testing.T, path string) {
 	s.do(t, func(ctx context.Context) error { return s.writer.Delete().ForPath(ctx, path) })
 }
 
-// write is a change at random, of the children in one directory or of the rest. Directories stay: when one of
-// them is replaced while there is no connection, CuratorCache does not find out.
+// write makes a random change, of the children in one directory or of the rest. Directories stay: CuratorCache does not
+// notice when one of them is replaced while it has no connection.
 func (s *side) write(t *testing.T, leaves int) {
 	r := s.random
 	path := fmt.Sprintf("%s/node-%d", flat, r.IntN(inDirectory*2))

@@ -20,10 +20,9 @@ var update = flag.Bool("update", false, "write the recordings to internal/jute/t
 
 const dir = "../../internal/jute/testdata"
 
-// TestRecordings records every operation from a real server. The files in the
-// tree must be what the server still says, to the byte; with -update they are
-// written. Against another release line than 3.8 only the error codes that the
-// recordings expect are checked.
+// TestRecordings records every operation from a real server. The files in the tree must equal the server's replies, to
+// the byte; with -update they are written. Against another release line than 3.8 only the error codes of the recordings
+// are checked.
 func TestRecordings(t *testing.T) {
 	node := zkserver.Start(t, zkserver.Options{ExtendedTypes: true})
 	version := node.Version()
@@ -50,7 +49,7 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// withoutOrigin leaves the line out that names the server's version.
+// withoutOrigin removes the line with the server's version.
 func withoutOrigin(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {

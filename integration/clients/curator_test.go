@@ -40,24 +40,23 @@ func newPair(t *testing.T) *pair {
 	return &pair{t, server, client, peer}
 }
 
-// emptied waits until the server has removed the directories: they are containers, so nobody left anything in
-// them.
+// emptied waits until the server has removed the directories. They are containers, so all nodes in them were deleted.
 func (p *pair) emptied(path string) {
 	p.t.Helper()
 	kit.Soon(p.t, "nothing left of "+path, func() bool { return !p.server.Exists(path) })
 }
 
-// release gives back what was acquired.
+// release releases a hold.
 type release = func(ctx context.Context) error
 
-// contender takes something as often as it is told to.
+// contender acquires and releases as often as contend requires.
 type contender struct {
 	name    string
 	weight  int
 	acquire func(ctx context.Context) (release func(ctx context.Context) error, err error)
 }
 
-// contend has all contenders take turns, and fails when at any moment more than limit is taken.
+// contend has all contenders take turns, and fails the test when at any moment more than limit is held.
 func (p *pair) contend(limit, rounds int, contenders ...contender) {
 	p.t.Helper()
 	ctx := kit.Context(p.t)
@@ -98,7 +97,7 @@ func javaLock(name string, weight int, lock *javapeer.Lock) contender {
 	}}
 }
 
-// releaser is a lock of ours.
+// releaser is a lock of this library.
 type releaser interface {
 	Release(ctx context.Context) error
 }
@@ -274,8 +273,8 @@ func TestCuratorBarriersOnZktest(t *testing.T) {
 	p.emptied("/barriers")
 }
 
-// Curator's connection breaks: its lock survives. Its session expires: Curator learns of it, and the lock
-// goes to the next.
+// Curator's connection breaks: its lock survives. Its session expires: Curator learns of it, and the lock is granted to
+// the next contender.
 func TestCuratorThroughTroubleOnZktest(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

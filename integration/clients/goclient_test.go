@@ -24,7 +24,7 @@ type golang struct {
 
 func connectGo(t *testing.T, addr string) *golang {
 	t.Helper()
-	// The library's own channel takes six events, those of watches among them, and drops what comes then.
+	// The library's own channel has room for six events, watch events included, and drops later ones.
 	events := make(chan zk.Event, 10_000)
 	sessions := zk.WithEventCallback(func(event zk.Event) {
 		if event.Type == zk.EventSession {
@@ -161,7 +161,7 @@ func goWatches(a, b *golang) {
 	a.hears(kids, zk.EventNodeChildrenChanged, "/w")
 }
 
-// Its own lock, by two clients that add to a number, which only the holder may do.
+// The library's own lock: two clients add to a number, which only the holder may do.
 func goLock(a, b *golang) {
 	t := a.t
 	const rounds = 20
@@ -185,8 +185,8 @@ func goLock(a, b *golang) {
 	assert.Equal(t, 2*rounds, sum)
 }
 
-// The connection breaks. No watch is left across it: to set it again the library reads the last zxid while
-// its own reader writes it, which the race detector takes for a failure of the test.
+// The connection breaks. No watch is left during that: to set it again the library reads the last zxid while its own
+// reader writes it, which the race detector reports as a failure of the test.
 func goCut(server target, a *golang) {
 	t := a.t
 	session := a.SessionID()

@@ -15,7 +15,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// What inspect says of lines of Java's, kazoo's and this library's contenders is what they themselves know.
+// The results of inspect for lines of Java's, kazoo's and this library's contenders equal what these contenders
+// themselves report.
 func TestInspectLinesOfAllLibraries(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick})

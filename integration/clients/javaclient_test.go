@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/integration/javapeer"
 )
 
-// java is a client of ZooKeeper's own in the hands of a test.
+// java is a client of ZooKeeper's own library, which a test controls.
 type java struct {
 	*javapeer.ZooKeeper
 	t    *testing.T
@@ -24,7 +24,7 @@ func connectJava(t *testing.T, peer *javapeer.Peer, name, addr string) *java {
 	return &java{client, t, 0}
 }
 
-// says calls an operation and wants these words.
+// says calls an operation, and requires this result.
 func (j *java) says(want []string, operation string, arguments ...string) {
 	j.t.Helper()
 	got, err := j.Do(kit.Context(j.t), operation, arguments...)
@@ -32,7 +32,7 @@ func (j *java) says(want []string, operation string, arguments ...string) {
 	assert.Equal(j.t, want, append([]string{}, got...), "%s %q", operation, arguments)
 }
 
-// fails wants a KeeperException of a kind.
+// fails calls an operation, and requires a KeeperException of this kind.
 func (j *java) fails(kind, operation string, arguments ...string) {
 	j.t.Helper()
 	_, err := j.Do(kit.Context(j.t), operation, arguments...)
@@ -152,8 +152,7 @@ func javaWatches(a, b *java) {
 	a.fails("NoWatcher", "remove-watches", "/w/x", "Any")
 }
 
-// The connection breaks: the same session goes on, ephemerals stay, and all watches, whatever happened
-// meanwhile.
+// The connection breaks: the session stays, ephemeral nodes stay, and all watches stay, whatever happened in between.
 func javaCut(server target, a, b *java) {
 	a.says([]string{"2", "1", "0"}, "exists", "/w/x", "watch")
 	session := a.session()

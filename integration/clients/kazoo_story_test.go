@@ -65,7 +65,7 @@ func kazooOperations(t *testing.T, a, b *kazoo) {
 
 	b.must(t, "delete", with{"path": "/ops/deep", "recursive": true})
 	assert.Nil(t, a.must(t, "exists", with{"path": "/ops/deep"}))
-	version := a.must(t, "version", nil).([]any) // by envi, which kazoo sends on a connection of its own
+	version := a.must(t, "version", nil).([]any) // by envi, which kazoo sends on a separate connection
 	assert.Equal(t, 3.0, version[0])
 }
 
@@ -129,7 +129,7 @@ func kazooRecipes(t *testing.T, a, b *kazoo) {
 	assert.Equal(t, 5.0, b.must(t, "counter", with{"path": "/counter", "by": 2}))
 }
 
-// The connection breaks: kazoo comes back with the same session, its nodes are there, its watchers go on.
+// The connection breaks: kazoo reconnects with the same session, its nodes stay, its watchers continue.
 func kazooCut(t *testing.T, server target, a, b *kazoo) {
 	session := a.must(t, "session", nil)
 	a.must(t, "create", with{"path": "/mine", "ephemeral": true})
@@ -168,12 +168,11 @@ func kazooExpiry(t *testing.T, server target, a, b *kazoo) {
 	b.must(t, "release", with{"name": "won"})
 }
 
-// Kazoo's nodes are named UUID__lock__0000000001. With Curator's pattern as an extra one kazoo waits for
-// Curator's nodes, but Curator, which sorts by what comes after "lock-", does not find a number in kazoo's
-// and takes the lock all the same. So extra_lock_patterns alone is not safe; with WithForeignContenders on the
-// other side it is. A subclass with Curator's node
-// name is: two lines of Python, see CuratorLock in kazoopeer.py. Kazoo's Semaphore cannot meet Curator's: its
-// leases are not sequential, and lie beside the lock and not below /leases.
+// Kazoo's nodes are named UUID__lock__0000000001. With Curator's pattern as an extra one kazoo waits for Curator's
+// nodes. But Curator, which sorts by the number after "lock-", finds none in kazoo's names and acquires the lock all
+// the same. So extra_lock_patterns alone is not safe; with WithForeignContenders on the other side it is. A subclass
+// with Curator's node name is safe, too: two lines of Python, see CuratorLock in kazoopeer.py. Kazoo's Semaphore cannot
+// meet Curator's: its leases are not sequential, and are not below /leases but beside the lock.
 func TestKazooLockNextToCurators(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
@@ -245,7 +244,7 @@ func TestKazooLockNextToCurators(t *testing.T) {
 	python.must(t, "close", nil)
 }
 
-// requireWaits checks that the lock is held.
+// requireWaits requires that an acquire has to wait.
 func requireWaits(t *testing.T, client *framework.Client, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(kit.Context(t), 300*time.Millisecond)

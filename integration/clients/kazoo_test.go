@@ -44,12 +44,12 @@ type kazooEvent struct {
 	Value any
 }
 
-// kazooError is the name of an exception.
+// kazooError is a Python exception.
 type kazooError struct{ Class, Message string }
 
 func (e *kazooError) Error() string { return e.Class + ": " + e.Message }
 
-// python is the interpreter that has kazoo: Debian's, whatever is first in PATH.
+// python returns the interpreter that has kazoo: Debian's, whatever is first in PATH.
 func python() string {
 	if named := os.Getenv("KAZOO_PYTHON"); named != "" {
 		return named
@@ -126,7 +126,7 @@ func (k *kazoo) read(out *os.File) {
 	}
 }
 
-// with is what a request carries.
+// with has the arguments of a request.
 type with map[string]any
 
 // begin sends a request; the function it returns waits for the reply.
@@ -168,7 +168,7 @@ func (k *kazoo) must(t *testing.T, do string, arguments with) any {
 	return value
 }
 
-// fails wants an exception of a class.
+// fails requires an exception of a class.
 func (k *kazoo) fails(t *testing.T, class, do string, arguments with) {
 	t.Helper()
 	_, err := k.call(t, do, arguments)
@@ -177,7 +177,7 @@ func (k *kazoo) fails(t *testing.T, class, do string, arguments with) {
 	require.Equal(t, class, failure.Class, "%v", err)
 }
 
-// await waits for an event of a name after the first seen ones, and returns how many there were up to it.
+// await waits for an event of a name after the first seen events, and returns the number of events up to it.
 func (k *kazoo) await(t *testing.T, seen int, name string, value any) int {
 	t.Helper()
 	ctx := kit.Context(t)
@@ -202,14 +202,14 @@ func (k *kazoo) await(t *testing.T, seen int, name string, value any) int {
 	}
 }
 
-// seen is how many events there were so far.
+// seen returns the number of events so far.
 func (k *kazoo) seen() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.events)
 }
 
-// version is that of the kazoo in use.
+// version returns the version of the kazoo in use.
 func (k *kazoo) version() string {
 	out, err := exec.Command(python(), "-I", "-c", "import kazoo.version; print(kazoo.version.__version__)").
 		Output()

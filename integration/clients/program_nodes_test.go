@@ -79,7 +79,7 @@ func TestProgramOnAServer(t *testing.T) {
 	p.Refused("reconfigEnabled=true", "reconfig", "--remove", "4")
 }
 
-// A member leaves and comes back, by the hand of the super user.
+// The super user removes a member and adds it again.
 func TestProgramReconfiguresAnEnsemble(t *testing.T) {
 	super := framework.DigestACL(framework.PermAll, "super", "secret").ID
 	e := zkserver.StartEnsemble(t, 3, zkserver.Options{Config: []string{"reconfigEnabled=true"},

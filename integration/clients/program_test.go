@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// page is what curator web shows to a viewer who comes now.
+// page returns the lines that curator web shows to a new viewer.
 func page(t *testing.T, url string) (lines []kit.Line) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(kit.Context(t), http.MethodGet, url+"events", nil)
@@ -48,7 +48,7 @@ func page(t *testing.T, url string) (lines []kit.Line) {
 	return nil
 }
 
-// The built program sees lines of Java's, kazoo's and its own contenders on an ensemble as they do, and so does
+// The built program shows lines of Java's, kazoo's and its own contenders on an ensemble as they see them, and so does
 // its page.
 func TestTheProgramSeesAllLibraries(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestTheProgramSeesAllLibraries(t *testing.T) {
 	python.must(t, "close", nil)
 }
 
-// doctor tells what a real server tells; why names a holder whose process stands still, before it expires.
+// doctor reports the state of a real server; why names a holder whose process is stopped, before its session expires.
 func TestTheProgramLooksAtARealServer(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: 2 * time.Second})

@@ -20,11 +20,11 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// target is a server that a client's story is played on.
+// target is a server for a client's story.
 type target struct {
 	name string
 	addr string
-	// cut closes all clients' connections; they may come back at once.
+	// cut closes all clients' connections; clients may reconnect immediately.
 	cut func()
 	// expire ends a session.
 	expire func(session int64)
@@ -55,7 +55,7 @@ func onZooKeeper(t *testing.T) target {
 	}
 }
 
-// everywhere plays a story on zktest, and on a real server, which shows that the story is right.
+// everywhere runs a story on zktest, and on a real server, which shows that the story is right.
 func everywhere(t *testing.T, story func(t *testing.T, server target)) {
 	t.Helper()
 	for _, start := range []func(t *testing.T) target{onZktest, onZooKeeper} {

@@ -18,9 +18,8 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// The same client loads zktest and a Java server, each in a process of its own and neither with the race
-// detector, in turns. The Java server does not wait for the disk (forceSync=no) and has all its compilers,
-// and time to warm up.
+// The same client loads zktest and a Java server in turns, each in its own process and neither with the race detector.
+// The Java server does not wait for the disk (forceSync=no), and has all its compilers and time to warm up.
 func TestThroughputBesideJava(t *testing.T) {
 	const rounds = 7
 	program := filepath.Join(t.TempDir(), "throughput")

@@ -24,7 +24,7 @@ func TestAtomicLong(t *testing.T) {
 			require.ErrorIs(t, err, counter.ErrBadValue)
 			_, err = long.Add(ctx, 1)
 			require.ErrorIs(t, err, counter.ErrBadValue)
-			require.NoError(t, long.Set(ctx, 5)) // what mends it
+			require.NoError(t, long.Set(ctx, 5)) // Set repairs it
 			seen, err := long.Get(ctx)
 			require.NoError(t, err)
 			require.EqualValues(t, 5, seen.N)

@@ -39,7 +39,7 @@ func ids(all []discovery.Instance[string]) (names []string) {
 	return names
 }
 
-// follow has a cache, closed with the test, and what it shows whenever that has changed.
+// follow returns a cache, closed with the test, and a channel with the instances that it shows after each change.
 func follow(t *testing.T, d *discovery.Discovery[string], name string) (*discovery.Cache[string], <-chan []string) {
 	t.Helper()
 	c, err := d.Cache(name)
@@ -61,7 +61,7 @@ func TestServiceDiscovery(t *testing.T) {
 			ctx := kit.Context(t)
 			d := below(t, w.client, "/basic")
 			names, err := d.Names(ctx)
-			require.NoError(t, err) // where there is nothing yet, Java has an error
+			require.NoError(t, err) // Java returns an error where no service exists yet
 			require.Empty(t, names)
 			r := register(t, d, "one", "1", "thing")
 			names, err = d.Names(ctx)
@@ -76,7 +76,7 @@ func TestServiceDiscovery(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "other", one.Payload)
 			require.NoError(t, r.Unregister(ctx))
-			require.NoError(t, r.Unregister(ctx)) // again does nothing
+			require.NoError(t, r.Unregister(ctx)) // a second call does nothing
 			all, err := d.Instances(ctx, "one")
 			require.NoError(t, err)
 			require.Empty(t, all)
@@ -190,7 +190,7 @@ func TestServiceCache(t *testing.T) {
 			cache, said := follow(t, below(t, w.client, "/later"), "s")
 			require.Empty(t, cache.Instances())
 			require.Empty(t, kit.Receive(t, "that there is none", said))
-			require.Nil(t, w.stat(t, services+"/later/s")) // Java makes its node
+			require.Nil(t, w.stat(t, services+"/later/s")) // Java creates its node
 			r := register(t, below(t, w.client, "/later"), "s", "1", "a")
 			require.Equal(t, []string{"1=a"}, kit.Receive(t, "the first", said))
 			require.NoError(t, r.Unregister(kit.Context(t)))
@@ -302,7 +302,7 @@ func TestServiceProvider(t *testing.T) {
 	})
 }
 
-// What is written without a server's help is as Java's, and what is read needs no more than Java does.
+// JSON that is written is as Java's, and reading requires no field that Java does not require.
 func TestInstanceJSON(t *testing.T) {
 	behave(t, map[string]func(t *testing.T, w *world){
 		"keys in Java's order, null for missing values": func(t *testing.T, w *world) {

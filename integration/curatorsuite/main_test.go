@@ -20,10 +20,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const timeout = 4 * time.Second
 
-// world is a server.
+// world is a server, and a client without network faults.
 type world struct {
 	*zkserver.Node
-	client *framework.Client // whose network is whole
+	client *framework.Client // with a direct connection
 }
 
 func start(t *testing.T) *world {
@@ -34,7 +34,7 @@ func start(t *testing.T) *world {
 	return w
 }
 
-// connect makes one more client, with a network of its own.
+// connect returns one more client, with its own network.
 func (w *world) connect(t *testing.T, opts ...framework.Option) (*framework.Client, *proxy.Proxy) {
 	t.Helper()
 	way := proxy.New(t, w.ConnectString())
@@ -56,7 +56,7 @@ func (w *world) expire(t *testing.T, c *framework.Client) {
 	})
 }
 
-// stat is that of a node, nil if there is none.
+// stat returns the Stat of a node, nil if there is none.
 func (w *world) stat(t *testing.T, path string) *framework.Stat {
 	t.Helper()
 	stat, err := w.client.CheckExists().ForPath(kit.Context(t), path)
@@ -87,7 +87,7 @@ func behave(t *testing.T, tests map[string]func(t *testing.T, w *world)) {
 	}
 }
 
-// heard takes down what a function says, in order.
+// heard returns a channel with the values that follow reports, in order.
 func heard[T any](t *testing.T, follow func(ctx context.Context, hear func(T))) <-chan T {
 	t.Helper()
 	said := make(chan T, 1000)
@@ -101,7 +101,7 @@ func heard[T any](t *testing.T, follow func(ctx context.Context, hear func(T))) 
 	return said
 }
 
-// silent makes sure that nothing more is said for a while.
+// silent checks that no further value is reported for a while.
 func silent[T any](t *testing.T, said <-chan T) {
 	t.Helper()
 	select {

@@ -114,7 +114,7 @@ func TestPersistentNode(t *testing.T) {
 			require.NotEqual(t, one.Path(), other.Path())
 			path := one.Path()
 			require.NoError(t, w.client.Delete().ForPath(kit.Context(t), path))
-			w.data(t, path, "a") // it is made anew at the same
+			w.data(t, path, "a") // it is created again at the same path
 		},
 		"a sequential node keeps its number": func(t *testing.T, w *world) {
 			client, _ := w.connect(t)
@@ -171,7 +171,7 @@ func TestPersistentNode(t *testing.T) {
 	})
 }
 
-// A keeper that begins without a server makes its node when there is one.
+// A keeper that starts without a server creates its node when there is one.
 func TestPersistentNodeWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t, zkserver.Options{TickTime: 200 * time.Millisecond})

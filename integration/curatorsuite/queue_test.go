@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/recipes/queue"
 )
 
-// consume consumes until the test ends, and says what.
+// consume consumes until the test ends, and returns a channel with the items.
 func consume(t *testing.T, q *queue.Queue) <-chan string {
 	t.Helper()
 	return heard(t, func(ctx context.Context, hear func(string)) {
@@ -223,7 +223,7 @@ func TestOrderedQueues(t *testing.T) {
 			}
 			first := kit.Receive(t, "the first", said)
 			require.NoError(t, q.Put(kit.Context(t), []byte("0"), queue.Priority(0)))
-			time.Sleep(2 * time.Second) // the consumer has no word for having heard of it, and lists within that
+			time.Sleep(2 * time.Second) // the consumer lists the items within that time, and does not report it
 			close(turn)
 			require.Equal(t, "1", first)
 			expect(t, said, "0", "10", "20")

@@ -17,8 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// workers is how many pairs of servers there are. A history has its servers to itself, so that zxids can be
-// compared.
+// workers is the number of pairs of servers. A history has its own pair, so that zxids can be compared.
 const workers = 3
 
 func setting(t *testing.T, name string, otherwise uint64) uint64 {
@@ -42,7 +41,7 @@ func startPair(t testing.TB, reap time.Duration) Pair {
 	return Pair{left, right}
 }
 
-// explain shrinks a difference and prints what is left. It may be called on any goroutine.
+// explain shrinks a difference and prints the result. It may be called on any goroutine.
 func explain(t *testing.T, pair Pair, seed string, ops []Op, difference string) {
 	t.Helper()
 	again, err := pair.Difference(ops)
@@ -69,7 +68,7 @@ func explain(t *testing.T, pair Pair, seed string, ops []Op, difference string) 
 	}
 }
 
-// enough is how many differences are explained before a test gives up.
+// enough is the number of differences that are explained before a test gives up.
 const enough = 5
 
 func sameInAll(t *testing.T, count uint64, history func(seed uint64) []Op) {

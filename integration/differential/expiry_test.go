@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// unlisted is a server that does not list a session any more while it still has to end it, as the real one
-// does for a moment: here from the end of its connection on.
+// unlisted is a server that, like the real one for a moment, does not list a session any more before it has ended it:
+// here from the end of the session's connection.
 type unlisted struct{ inProcess }
 
 func (s unlisted) Lives(session int64) (bool, error) { return s.Connected(session) }
@@ -27,8 +27,8 @@ const expiries = `
 1 setData {"path":"/h/b","num":-1}
 `
 
-// A comparison says the same whenever an expiry strikes: before the answer to the handshake has come, and
-// after the session is not listed any more.
+// A comparison has the same result at whatever moment an expiry comes: before the reply to the handshake, or after the
+// session is not listed any more.
 func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
 	for _, kind := range []string{expire, vanish} {
 		ops, err := Parse(strings.ReplaceAll(expiries, "KIND", kind))

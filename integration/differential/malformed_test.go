@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// wire is a request's record put together by hand, so that it can be wrong.
+// wire is an encoded request, made by hand so that it can be wrong.
 type wire []byte
 
 func (w wire) int(v int32) wire   { return binary.BigEndian.AppendUint32(w, uint32(v)) }
@@ -29,7 +29,7 @@ func (w wire) add(more wire) wire { return slices.Concat(w, more) }
 func (w wire) part(op int32) wire { return w.int(op).byte(0).int(-1) }
 func (w wire) end() wire          { return w.int(-1).byte(1).int(-1) }
 
-// malformed are requests that no client sends unless it is broken.
+// malformed returns requests that no correct client sends.
 func malformed() []struct {
 	name string
 	op   int32
@@ -43,7 +43,7 @@ func malformed() []struct {
 	var all []request
 	add := func(name string, op int32, body wire) { all = append(all, request{name, op, body}) }
 
-	// A null path, and one whose length is no length.
+	// A null path, and a path whose length is invalid.
 	for name, length := range map[string]int32{"null": -1, "below null": -2, "longer than the frame": 1 << 20} {
 		path := wire{}.int(length)
 		for op, rest := range map[int32]wire{
@@ -151,7 +151,7 @@ func malformed() []struct {
 		add(kind+" without an end", op, wire{})
 	}
 
-	// What is no request of a client.
+	// Opcodes that are not requests of a client.
 	for _, op := range []int32{jute.OpCreateSession, jute.OpError, 0, -2, 10, 99, jute.OpDeleteContainer} {
 		add("no request", op, wire{})
 		add("no request", op, wire{}.int(4000))
@@ -174,7 +174,7 @@ func malformed() []struct {
 	return all
 }
 
-// requests are the opcodes that a server knows.
+// requests returns the opcodes that a server knows.
 func requests() map[int32]bool {
 	known := map[int32]bool{jute.OpCreateSession: true, jute.OpDeleteContainer: true}
 	for _, op := range kinds {
@@ -185,8 +185,8 @@ func requests() map[int32]bool {
 	return known
 }
 
-// answers are the frames that come in reply to a request and, unless the connection is to be closed, up to
-// that of a ping after it.
+// answers returns the frames of the reply to a request and, unless the connection is to end, up to the reply to a ping
+// after it.
 func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 	c := &client{}
 	hello, err := c.start(h.system)
@@ -196,7 +196,7 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 	defer c.drop()
 	names := names{base: base, sessions: map[int64]int{hello.SessionID: 1}, times: map[int64]int64{}}
 	frame := jute.Frame(&jute.RequestHeader{Xid: xidOf(op, 1), Op: op}, raw(body))
-	// What no server knows, and closeSession, end the connection, before or after a ping is answered.
+	// Unknown opcodes, and closeSession, end the connection, before or after the reply to a ping.
 	if requests()[op] && op != jute.OpPing && op != jute.OpCloseSession {
 		frame = append(frame, jute.Frame(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing})...)
 	}
@@ -236,7 +236,7 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 		}
 		body := fmt.Sprintf("%x", frame[16:])
 		switch op {
-		case jute.OpExists, jute.OpMultiRead: // what can succeed
+		case jute.OpExists, jute.OpMultiRead: // requests that can succeed
 			body = names.reply(op, frame[16:])
 		}
 		texts = append(texts, fmt.Sprintf("xid %d at %s error %d: %s", header.Xid, zxid, header.Err, body))
@@ -250,7 +250,7 @@ type raw []byte
 
 func (r raw) Fields(c *jute.Coder) { c.Raw(r) }
 
-// A client that sends what no client should gets the same answers.
+// A client with malformed requests gets the same replies from both.
 func TestMalformedRequestsGiveTheSame(t *testing.T) {
 	pair := startPair(t, never)
 	all := malformed()

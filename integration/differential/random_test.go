@@ -20,7 +20,7 @@ var (
 	events = regexp.MustCompile(`(?m)^event (\d) `)
 )
 
-// The histories get somewhere: each operation succeeds, each error is met, each kind of event is heard.
+// The histories cover everything: each operation succeeds, each error occurs, each kind of event arrives.
 func TestHistoriesMeetWhatThereIs(t *testing.T) {
 	host, err := NewHost(startInProcess(t, never, zktest.V39))
 	require.NoError(t, err)

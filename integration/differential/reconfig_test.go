@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// memberAt is a member of an ensemble, as far as a client needs it.
+// memberAt is a member of an ensemble, with only the parts that a client needs.
 type memberAt struct {
 	System
 	addr string
@@ -32,12 +32,12 @@ const (
 	null       = "null"
 )
 
-// step is a reconfiguration. In its lists, {1} to {3} are the lines of the members at first: {3} is that of the
-// leader, {2} that of the member which is asked.
+// step is a reconfiguration. In its lists, {1} to {3} are the lines of the original members: {3} is the leader's, {2}
+// the line of the member that gets the request.
 type step struct {
 	joining, leaving, members string
 	version                   int64
-	nobody                    bool // asks, not the super user
+	nobody                    bool // the client is not the super user
 }
 
 // steps in their order.
@@ -75,7 +75,7 @@ var steps = []step{
 	{"{1}:observer", null, null, -1, false}, {"{1}", null, null, -1, false},
 }
 
-// reconfigured is an ensemble that is asked, and those who watch its configuration at each member.
+// reconfigured is an ensemble that gets reconfigurations, and the watchers of its configuration at each member.
 type reconfigured struct {
 	t        *testing.T
 	addrs    []string // in the order of the names in a step
@@ -105,7 +105,7 @@ func reconfigurable(t *testing.T, e cluster.Cluster) *reconfigured {
 	return r
 }
 
-// connect opens a session. A member that changes its part serves nobody for a moment.
+// connect opens a session. A member that changes its role serves no client for a moment.
 func (r *reconfigured) connect(member int) *client {
 	r.t.Helper()
 	c := &client{}
@@ -116,7 +116,7 @@ func (r *reconfigured) connect(member int) *client {
 	return c
 }
 
-// watch has somebody watch at each member, also where his connection has ended.
+// watch sets a watch at each member, with a new connection where the last one has ended.
 func (r *reconfigured) watch() {
 	r.t.Helper()
 	for i, c := range r.watchers {
@@ -128,8 +128,8 @@ func (r *reconfigured) watch() {
 	}
 }
 
-// call sends a request and returns the answer, and how many events came before it. The code is that of a lost
-// connection if that ended.
+// call sends a request and returns the reply, and the number of events before it. The code is ConnectionLoss if the
+// connection has ended.
 func (r *reconfigured) call(c *client, op int32, body wire) (h jute.ReplyHeader, answer []byte, events int) {
 	r.t.Helper()
 	c.xid++
@@ -151,7 +151,7 @@ func (r *reconfigured) call(c *client, op int32, body wire) (h jute.ReplyHeader,
 	}
 }
 
-// do is what a step gives, without what differs from ensemble to ensemble.
+// do executes a step and returns its result, without the parts that differ from ensemble to ensemble.
 func (r *reconfigured) do(s step) string {
 	r.t.Helper()
 	r.watch()
@@ -186,7 +186,7 @@ func (r *reconfigured) do(s step) string {
 		if h, _, events := r.call(w, jute.OpSync, wire{}.str("/")); h.Err == 0 {
 			text += fmt.Sprintf("\n  %d events at member {%d}", events, i+1)
 		} else {
-			text += fmt.Sprintf("\n  the connection to member {%d} ends", i+1) // and perhaps an event is lost with it
+			text += fmt.Sprintf("\n  the connection to member {%d} ends", i+1) // an event may be lost with it
 		}
 	}
 	return text
@@ -205,7 +205,7 @@ func (r *reconfigured) describe(zxid int64, answer []byte) string {
 	}
 	text = strings.ReplaceAll(text, fmt.Sprintf("version=%x", zxid), "the zxid as version")
 	lines := strings.Split(text, "\n")
-	slices.Sort(lines) // who leads, and so has which id, differs
+	slices.Sort(lines) // ids differ, as another member may lead
 	text = strings.Join(lines, "\n")
 	assert.InDelta(r.t, time.Now().UnixMilli(), data.Stat.Mtime, 60_000)
 	data.Stat.Mtime, data.Stat.DataLength = 0, data.Stat.DataLength-int32(len(data.Data))
@@ -213,8 +213,8 @@ func (r *reconfigured) describe(zxid int64, answer []byte) string {
 	return fmt.Sprintf("%s\n  %+v", text, data.Stat)
 }
 
-// Reconfigurations give the same: what is refused, for which of several reasons, what is written, who hears of it,
-// and whose connection ends.
+// Reconfigurations have the same results: errors, the choice among several errors, written data, clients that get an
+// event, and connections that end.
 func TestReconfigurationsGiveTheSame(t *testing.T) {
 	super := "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digest(superUser)
 	real := zkserver.StartEnsemble(t, 3, zkserver.Options{MaxSessionTimeout: maxTimeout,
@@ -235,7 +235,7 @@ func TestReconfigurationsGiveTheSame(t *testing.T) {
 	right.endLeader(inProcess)
 }
 
-// endLeader has the leader leave: all connections end, a moment later or at once, and it follows another.
+// endLeader removes the leader: all connections end, some immediately, and the removed member follows another leader.
 func (r *reconfigured) endLeader(e cluster.Cluster) {
 	r.t.Helper()
 	r.do(step{leaving: "{id 3}", joining: null, members: null, version: -1})

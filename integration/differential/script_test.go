@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/integration/internal/kit"
 )
 
-// Scripts are stories, and what once made a difference.
+// Scripts are stories, and operations that once led to a difference.
 func TestScriptsGiveTheSame(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.script")
 	require.NoError(t, err)

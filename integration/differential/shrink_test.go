@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// lying is a server whose frames are changed on their way. The answer to the handshake is not.
+// lying is a server whose frames are changed on their way, except the reply to the handshake.
 type lying struct {
 	inProcess
 	change func(header jute.ReplyHeader, frame []byte) [][]byte
@@ -73,7 +73,7 @@ func withHeader(header jute.ReplyHeader, frame []byte) []byte {
 
 func truth(_ jute.ReplyHeader, frame []byte) [][]byte { return [][]byte{frame} }
 
-// pairWith is an honest zktest and another one.
+// pairWith returns an honest zktest and another server.
 func pairWith(t *testing.T, other System) Pair {
 	left, err := NewHost(startInProcess(t, never, zktest.V39))
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func pairWith(t *testing.T, other System) Pair {
 	return Pair{left, right}
 }
 
-// firstDifference runs histories until one differs and shrinks it.
+// firstDifference runs histories until one differs, and shrinks it.
 func firstDifference(t *testing.T, pair Pair) []Op {
 	t.Helper()
 	differs := func(ops []Op) bool {
@@ -186,7 +186,7 @@ func TestEventBehindTheReplyIsFound(t *testing.T) {
 	assert.LessOrEqual(t, len(small), 2, "%s", Script(small))
 }
 
-// What differs between servers that are both right: ids, times and where zxids begin.
+// Two correct servers differ in ids, times and their first zxids, which does not count as a difference.
 func TestRenamingIsNoDifference(t *testing.T) {
 	ahead := startInProcess(t, never, zktest.V39)
 	for range 1000 {

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// What either compresses the other reads, in creates and sets, by default and per call, from nothing at all
-// to what is hard to compress.
+// Each language reads data that the other has compressed, in creates and sets, by default and per call, from empty data
+// to data that are hard to compress.
 func TestCompressionWithJava(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "compression", kit.GoToJava, kit.JavaToGo)
@@ -31,7 +31,7 @@ func TestCompressionWithJava(t *testing.T) {
 	_, _ = r.Read(random)
 	for name, data := range map[string][]byte{"empty": {}, "byte": {0}, "text": []byte("configuration"),
 		"long": bytes.Repeat([]byte("the same again "), 20_000), "random": random} {
-		// Java reads what Go wrote.
+		// Java reads Go's data.
 		_, err := c.Create().Compressed().ForPath(ctx, "/go-"+name, data)
 		require.NoError(t, err)
 		got, err := peer.Call(ctx, "compressed-get", "/go-"+name)
@@ -43,7 +43,7 @@ func TestCompressionWithJava(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, "more "+string(data), got[0], name)
 
-		// Go reads what Java wrote.
+		// Go reads Java's data.
 		_, err = peer.Call(ctx, "compressed-create", "/java-"+name, string(data))
 		require.NoError(t, err)
 		read, err := c.GetData().Decompressed().ForPath(ctx, "/java-"+name)
@@ -56,8 +56,8 @@ func TestCompressionWithJava(t *testing.T) {
 		assert.Equal(t, "more "+string(data), string(read), name)
 	}
 
-	// The empty value is a fixed one, but for the byte that names the system: newer releases of Curator and of the JDK say
-	// that it is unknown.
+	// The empty value is fixed, except for the byte that names the system: newer releases of Curator and of the JDK
+	// write "unknown".
 	_, err := c.Create().Compressed().ForPath(ctx, "/go", []byte{})
 	require.NoError(t, err)
 	_, err = peer.Call(ctx, "compressed-create", "/java", "")
@@ -70,7 +70,7 @@ func TestCompressionWithJava(t *testing.T) {
 	theirs[system] = ours[system]
 	assert.Equal(t, theirs, ours)
 
-	// Neither reads data that are no gzip, or have something after it.
+	// Neither reads data that are not gzip, or have bytes after it.
 	for name, bad := range map[string][]byte{"plain": []byte("plain text"),
 		"after": append(bytes.Clone(theirs), 1)} {
 		_, err = c.Create().ForPath(ctx, "/bad-"+name, bad)

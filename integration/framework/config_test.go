@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// A server that stands alone has no members and cannot be given any.
+// A standalone server has no members and cannot get any.
 func TestConfigOfAStandaloneServer(t *testing.T) {
 	t.Parallel()
 	node, c := serve(t, zkserver.Options{Config: []string{"reconfigEnabled=true"},
@@ -33,8 +33,8 @@ func TestConfigOfAStandaloneServer(t *testing.T) {
 	assert.ErrorIs(t, err, framework.ErrReconfigDisabled)
 }
 
-// A member leaves and comes back, as an observer and as a participant, in all forms that there are; the
-// client follows.
+// A member leaves and joins again, as an observer and as a participant, with all forms of the request; the client
+// follows.
 func TestReconfigOfAnEnsemble(t *testing.T) {
 	e := zkserver.StartEnsemble(t, 3, zkserver.Options{MaxSessionTimeout: calm,
 		Config:   []string{"reconfigEnabled=true"},
@@ -62,7 +62,8 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 		kit.Soon(t, "the client follows", func() bool {
 			now, health := c.Servers(), c.Health()
 			slices.Sort(now)
-			// A connection to a server that has left the list is given up, and what is under way on it with it.
+			// A client closes its connection to a server that is not in the list any more, and requests in flight on it
+			// fail.
 			return slices.Equal(now, want.ClientAddresses()) && health.Err() == nil &&
 				slices.Contains(now, health.Server)
 		})
@@ -82,7 +83,7 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 	_, err = admin.Reconfig(c).Joining("server.9=nonsense").ForEnsemble(ctx)
 	assert.ErrorIs(t, err, framework.ErrBadArguments)
 
-	// It leaves: the session goes on elsewhere.
+	// The member leaves: the session continues at another.
 	less, err := admin.Reconfig(c).Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version).ForEnsemble(ctx)
 	require.NoError(t, err)
 	require.Len(t, less.Members, 2)
@@ -94,7 +95,7 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, seen.Version, config.Version)
 
-	// Back, and all three named.
+	// The member joins again, and then all three are named.
 	back, err := admin.Reconfig(c).Joining(spec[leaver]).ForEnsemble(ctx)
 	require.NoError(t, err)
 	assert.Len(t, back.Members, 3)

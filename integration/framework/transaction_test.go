@@ -13,8 +13,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// Each kind of operation by itself and all of them together; the library underneath cannot even encode some
-// of them.
+// Each kind of operation by itself and all of them together; the library underneath cannot even encode some of them.
 func TestTransactionOfEveryKind(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, zkserver.Options{ExtendedTypes: true})
@@ -78,8 +77,8 @@ func TestTransactionOfEveryKind(t *testing.T) {
 	}
 }
 
-// Each failure that an operation can meet fails the whole, says which one it was and why, and leaves nothing
-// behind.
+// Each possible failure of an operation fails the transaction, whose error names the operation and the reason, and
+// nothing is executed.
 func TestTransactionFailures(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, zkserver.Options{}) // without TTL nodes

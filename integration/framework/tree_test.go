@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// A hundred thousand nodes out and in again, and away.
+// A hundred thousand nodes are dumped, deleted and restored.
 func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, zkserver.Options{})
@@ -27,7 +27,7 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	const anyone = `{"perms":31,"scheme":"world","id":"anyone"}`
 	const local = `{"perms":1,"scheme":"ip","id":"10.0.0.1"}`
 
-	// A dump is easily written by hand, and the fastest way to make nodes.
+	// A hand-written dump is the fastest way to create nodes.
 	var text bytes.Buffer
 	fmt.Fprintln(&text, `{"header":{"version":1,"root":"/","acl":true}}`)
 	fmt.Fprintf(&text, `{"node":{"path":"/","acl":[%s]}}`+"\n", anyone)
@@ -73,7 +73,7 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	kit.Figure(t, "walk over %d nodes with their data: %v", count, time.Since(began).Round(time.Millisecond))
 	assert.Equal(t, nodes+1, count)
 
-	// What was dumped is what was restored, line by line but for the order, the versions and the times.
+	// The dump equals the restored one, line by line except for the order, the versions and the times.
 	lines := strings.Split(out.String(), "\n")
 	assert.Len(t, lines, nodes+4, "header, nodes, the one skipped, end, nothing")
 	assert.Contains(t, lines[2], `"acl":[`+anyone+","+local+"]")
@@ -94,7 +94,7 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	assert.Nil(t, stat)
 }
 
-// What servers show of containers, of TTL nodes, and of ACLs to clients without ADMIN.
+// Dumps of containers, of TTL nodes, and of ACLs that a client without ADMIN may not see.
 func TestDumpOfSpecialNodes(t *testing.T) {
 	t.Parallel()
 	node, c := serve(t, zkserver.Options{ExtendedTypes: true},
@@ -130,7 +130,7 @@ func TestDumpOfSpecialNodes(t *testing.T) {
 	_, err = tree.Dump(other).WithoutACL().ForPath(ctx, "/r", &bytes.Buffer{})
 	assert.NoError(t, err)
 
-	// The root, without what is the server's own, and back where it came from.
+	// The root without the server's own nodes, restored to its place.
 	out.Reset()
 	_, err = tree.Dump(c).ForPath(ctx, "/", &out)
 	require.NoError(t, err)

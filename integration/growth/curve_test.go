@@ -14,11 +14,11 @@ import (
 	"github.com/go-curator/curator/integration/internal/kit"
 )
 
-// curve is a table of figures by what is measured and how many there are, and a plot of one of its columns.
+// curve is a table of figures by subject and number, and a plot of one of its columns.
 type curve struct {
-	id, of  string   // its place in the document; what there are many of
+	id, of  string   // its place in the document; the name of the counted things
 	columns []string // the heads of the figures
-	plotted int      // which of them is drawn
+	plotted int      // the column that is plotted
 	rows    []row
 }
 
@@ -43,7 +43,7 @@ func (r row) text() string {
 	return "| " + strings.Join(cells, " | ") + " |\n"
 }
 
-// short has three digits that count.
+// short prints a figure with three significant digits.
 func short(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -64,8 +64,8 @@ func thousands(n int) string {
 	return s
 }
 
-// flat asserts that a figure of the greatest size is no more than so many times that of the size before: what
-// costs one thing the same however many there are.
+// flat asserts that a figure of the largest size is at most so many times that of the size before: a cost per thing
+// that does not depend on their number.
 func (c *curve) flat(t *testing.T, what, column string, times float64) {
 	t.Helper()
 	var of []float64
@@ -80,7 +80,7 @@ func (c *curve) flat(t *testing.T, what, column string, times float64) {
 	assert.LessOrEqual(t, of[len(of)-1], times*of[len(of)-2], "%s: %s: %v", what, column, of)
 }
 
-// save puts the table and the plot in their place in the document.
+// save writes the table and the plot to their place in the document.
 func (c *curve) save(t *testing.T) {
 	t.Helper()
 	if *write == "" || t.Failed() {
@@ -106,7 +106,7 @@ func (c *curve) save(t *testing.T) {
 
 var colours = []string{"#2563eb", "#d97706", "#15803d", "#b91c1c", "#7c3aed"}
 
-// plot draws a line for each thing that is measured; both axes are logarithms.
+// plot draws a line for each subject; both axes are logarithmic.
 func (c *curve) plot() string {
 	const left, top, width, height = 70, 30, 480, 260
 	var lines []string

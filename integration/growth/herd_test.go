@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// All clients of an ensemble after its leader was killed: no member serves until there is a new one.
+// All clients of an ensemble after its leader was killed: no member serves until there is a new leader.
 func TestHerd(t *testing.T) {
 	o := options()
 	o.JVMFlags = append(o.JVMFlags, "-Xmx1g")

@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// Locks that one client holds, each at a path of its own: on a server that is alone, where the session's pings
-// are enough, and on an ensemble with a session timeout of 4 s, where each is under the heartbeat.
+// Locks that one client holds, each at its own path: on a standalone server, where the session's pings are enough, and
+// on an ensemble with a session timeout of 4 s, where each lock has heartbeats.
 func TestHolds(t *testing.T) {
 	c := &curve{id: "holds", of: "locks", plotted: 3, columns: []string{
 		"acquired a second", "heap, kB each", "requests a second at rest", "bytes a second at rest",
@@ -61,7 +61,7 @@ func hoard(t *testing.T, c *curve, what string, n int, timeout time.Duration, se
 	for range min(n, 64) {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				// A thousand parents, so that no list of children is a long one.
+				// A thousand parents keep the lists of children short.
 				path := fmt.Sprintf("/holds/%d-%d-%d/%d/%d", len(c.rows), n, len(what), i%1000, i)
 				lock, err := mutex.New(client, path).Acquire(ctx)
 				if !assert.NoError(t, err) {
@@ -74,7 +74,7 @@ func hoard(t *testing.T, c *curve, what string, n int, timeout time.Duration, se
 	all.Wait()
 	require.False(t, t.Failed())
 	rate := float64(n) / time.Since(begin).Seconds()
-	time.Sleep(2 * time.Second) // until the beats have begun
+	time.Sleep(2 * time.Second) // until the heartbeats have begun
 	perLock := max(0, live()-before) / float64(n) / 1000
 
 	span := 5 * time.Second
@@ -88,7 +88,7 @@ func hoard(t *testing.T, c *curve, what string, n int, timeout time.Duration, se
 		require.NoError(t, lock.Context().Err(), "lost while the servers were well")
 	}
 	var first atomic.Int64
-	for range 16 { // the first of all ends hardly earlier than the first of these
+	for range 16 { // the first end of these is hardly later than the first of all
 		context.AfterFunc(locks[rand.IntN(n)].Context(), func() { first.CompareAndSwap(0, time.Now().UnixNano()) })
 	}
 	session, err := client.Session(ctx)
@@ -98,14 +98,14 @@ func hoard(t *testing.T, c *curve, what string, n int, timeout time.Duration, se
 		<-lock.Context().Done()
 	}
 	last := time.Now()
-	for first.Load() == 0 { // its goroutine is about to run
+	for first.Load() == 0 { // the goroutine of the first end is about to run
 		time.Sleep(time.Millisecond)
 	}
 	c.add(t, what, n, rate, perLock, requests, sentBytes, busy,
 		milliseconds(max(0, last.Sub(time.Unix(0, first.Load())))))
 }
 
-// cpu is what the process has used.
+// cpu returns the CPU time of the process.
 func cpu(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage

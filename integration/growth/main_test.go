@@ -28,7 +28,7 @@ var (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sizes are 1, 10, 100 and so on; without -most 10 and 100, which are compared.
+// sizes returns 1, 10, 100 and so on; without -most only 10 and 100, which are compared.
 func sizes(limit int) (all []int) {
 	n := 1
 	if *most == 100 {
@@ -40,15 +40,15 @@ func sizes(limit int) (all []int) {
 	return all
 }
 
-// patience ends with the test, and in time also if that is a large one.
+// patience returns a context that ends with the test, and is long enough for a large one.
 func patience(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*kit.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// server is one for many clients, as services have it: with all its compilers and memory. The end of a session is a
-// transaction with the paths of all its nodes, which has to fit into jute.maxbuffer.
+// server starts a server for many clients, as services have it: with all its compilers and memory. The end of a session
+// is a transaction with the paths of all its nodes, which has to fit into jute.maxbuffer.
 func server(t *testing.T) *zkserver.Node {
 	return zkserver.Start(t, options())
 }
@@ -60,15 +60,15 @@ func options() zkserver.Options {
 	return o
 }
 
-// meter counts what clients send and receive.
+// meter counts the bytes and requests of clients.
 type meter struct{ in, out, requests, dials atomic.Int64 }
 
 // counted is a connection. One goroutine reads and one writes.
 type counted struct {
 	net.Conn
 	m    *meter
-	left int    // bytes of the request that is being written
-	head []byte // of the length of the next one
+	left int    // bytes of the current request that are not yet written
+	head []byte // part of the length of the next request
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -104,7 +104,7 @@ func (m *meter) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return &counted{Conn: conn, m: m}, nil
 }
 
-// connect makes n clients, and waits until all have a session.
+// connect creates n clients, and waits until all have a session.
 func (m *meter) connect(t *testing.T, servers string, n int, timeout time.Duration) (all []*framework.Client) {
 	t.Helper()
 	for range n {
@@ -133,7 +133,7 @@ func end(all []*framework.Client) {
 	closing.Wait()
 }
 
-// rest waits until next to nothing is sent or received any more.
+// rest waits until there is almost no traffic any more.
 func (m *meter) rest(t *testing.T) {
 	t.Helper()
 	for quiet := 0; quiet < 5; {
@@ -150,7 +150,7 @@ func (m *meter) rest(t *testing.T) {
 	}
 }
 
-// live is how many bytes of the heap are in use once the garbage is gone.
+// live returns the bytes of the heap that are in use after garbage collection.
 func live() float64 {
 	for range 3 {
 		runtime.GC()
@@ -158,14 +158,14 @@ func live() float64 {
 	return heap()
 }
 
-// heap is how many bytes objects take, garbage that was not collected yet included.
+// heap returns the bytes of all objects, uncollected garbage included.
 func heap() float64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return float64(sample[0].Value.Uint64())
 }
 
-// peak looks at the heap until it is asked for the greatest size.
+// peak measures the heap repeatedly until stop, which returns the greatest size.
 func peak() (stop func() float64) {
 	done, greatest := make(chan struct{}), make(chan float64)
 	go func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/integration/internal/kit"
 )
 
-// Clients that do nothing, and all of them again after a restart of their server.
+// Idle clients, and all of them again after a restart of their server.
 func TestSessions(t *testing.T) {
 	c := &curve{id: "sessions", of: "sessions", plotted: 4, columns: []string{
 		"connected after, s", "heap, kB each", "goroutines each", "requests a minute at rest, each",
@@ -57,12 +57,12 @@ func TestSessions(t *testing.T) {
 	c.save(t)
 }
 
-// again waits until a client has been answered.
+// again waits until a client has got a reply.
 func again(t *testing.T, c *framework.Client) {
 	t.Helper()
 	ctx := patience(t)
 	for {
-		err := c.Sync().ForPath(ctx, "/") // a read may be answered by a member that has not noticed yet
+		err := c.Sync().ForPath(ctx, "/") // a member that has not noticed yet may reply to a read
 		if err == nil {
 			return
 		}

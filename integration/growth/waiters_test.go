@@ -21,16 +21,16 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// enter begins to wait for what only a few can have, on a goroutine of all if need be. It calls got with it; leave gives
-// it back and does not wait.
+// enter begins to acquire something with few places, on a goroutine of all if necessary. It calls got when it is
+// granted; leave releases it and does not wait.
 type enter func(ctx context.Context, all *sync.WaitGroup, got func(leave func()))
 
-// line is a recipe that people wait for.
+// line is a recipe with waiters.
 type line struct {
 	name     string
-	room     int // how many can have it at a time
+	room     int // number of holders at a time
 	of       func(c *framework.Client, path string, i int) enter
-	handOver float64 // requests that one may cost
+	handOver float64 // requests that a hand-over may cost
 }
 
 // hold is a lock or a lease.
@@ -77,14 +77,14 @@ var lines = []line{
 	}, 4},
 }
 
-// granted is a waiter's turn.
+// granted is the grant of a waiter.
 type granted struct {
 	at    time.Time
 	leave func()
 }
 
-// Waiters at one lock, from ten clients: what it costs each to stand in line, and what a hand-over costs when so
-// many wait.
+// Waiters at one lock, from ten clients: the cost for each to stand in line, and the cost of a hand-over with so many
+// waiters.
 func TestWaiters(t *testing.T) {
 	node := server(t)
 	c := &curve{id: "waiters", of: "waiters", plotted: 3, columns: []string{
@@ -125,7 +125,7 @@ func wait(t *testing.T, node *zkserver.Node, c *curve, l line, n int) {
 		}
 		return g
 	}
-	for range l.room { // holders, of a client of their own
+	for range l.room { // holders, with a separate client
 		l.of(clients[0], path, 0)(ctx, &all, got)
 	}
 	leave := next().leave

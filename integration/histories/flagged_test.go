@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// What is broken is found, and there is a picture of it; what is right in the same run is not.
+// Broken behavior is found, with a picture; correct behavior in the same run is not.
 
 func flagged(t *testing.T, h *history) {
 	t.Helper()
@@ -27,7 +27,8 @@ func flagged(t *testing.T, h *history) {
 	assert.Greater(t, len(html), 10_000)
 }
 
-// Two read a counter, and both write what comes next: without looking at the version one of the two is lost.
+// Two clients read a counter, and both write the next value: without a check of the version one of the two writes is
+// lost.
 func TestCounterThatDoesNotCompare(t *testing.T) {
 	t.Parallel()
 	servers := zkserver.StartEnsemble(t, 3, zkserver.Options{TickTime: tick, SyncLimit: syncLimit})
@@ -57,7 +58,7 @@ func TestCounterThatDoesNotCompare(t *testing.T) {
 	}
 }
 
-// The holder of a lock is cut off. One that heeds its context has stopped before the next one begins, one
+// The holder of a lock is cut off. A holder that observes its context has stopped before the next one begins; a holder
 // that does not has not.
 func TestLockThatIsNotHeeded(t *testing.T) {
 	t.Parallel()
@@ -96,7 +97,7 @@ func TestLockThatIsNotHeeded(t *testing.T) {
 	require.NoError(t, err)
 	begins(1, called, second, now.now())
 	<-ended
-	// It works on as if nothing had happened.
+	// It continues to work as if nothing had happened.
 	at := now.now()
 	forgets.add(0, at, tenure{who: 0, token: first.FencingToken()}, nil, now.now())
 	for _, h := range []*history{heeds, forgets} {

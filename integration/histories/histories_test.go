@@ -32,7 +32,7 @@ const (
 	clients   = 4
 )
 
-// dial makes a client that repeats nothing, so that each operation has one outcome.
+// dial creates a client without retries, so that each operation has one outcome.
 func dial(t *testing.T, servers cluster.Cluster, who int) (worker, kit.Cable) {
 	t.Helper()
 	client, cable := kit.ConnectedTo(t, servers, who, framework.WithSessionTimeout(timeout),
@@ -60,8 +60,7 @@ func setting[T any](t *testing.T, name string, parse func(string) (T, error), ot
 	return v
 }
 
-// Clients take turns at a lock and at leading, write what they may as long as they hold it, and count, while
-// all kinds of things go wrong.
+// Clients take turns at a lock and at leading, write while they hold it, and count, during all kinds of faults.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	lasts := setting(t, "CURATOR_TEST_HISTORIES", time.ParseDuration, 30*time.Second)
@@ -97,7 +96,7 @@ func TestHistories(t *testing.T) {
 	raging, calm := context.WithTimeout(ctx, lasts)
 	defer calm()
 	nemesis.rage(raging)
-	// Everybody is served again: a client that waited forever would be in no history.
+	// All clients are served again: a client that waited forever would be in no history.
 	for _, h := range []*history{locks, terms, counter} {
 		for who := range clients {
 			theirs := func() int {

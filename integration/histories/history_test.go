@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// never is when an operation returns of which nobody knows whether it took effect.
+// never is the return time of an operation whose outcome is unknown.
 const never = math.MaxInt64
 
 const nobody = -1
@@ -26,17 +26,17 @@ func begin(name string, model porcupine.Model, c clock) *history {
 	return h
 }
 
-// clock is the one clock of all histories: nanoseconds since it was made.
+// clock is the one clock of all histories: nanoseconds since its creation.
 type clock time.Time
 
 func (c clock) now() int64 { return time.Since(time.Time(c)).Nanoseconds() }
 
-// history is what was done to one thing. Safe for concurrent use.
+// history has the operations on one thing. It is safe for concurrent use.
 type history struct {
 	name  string
 	model porcupine.Model
 	clock clock
-	// prey is the client that is about to hold for long, or nobody.
+	// prey is the client that is about to hold for long, or the constant nobody.
 	prey atomic.Int32
 
 	mu  sync.Mutex
@@ -62,7 +62,7 @@ func (h *history) count(counts func(porcupine.Operation) bool) (n int) {
 	return n
 }
 
-// verdict is porcupine's, and where the picture is unless it is Ok.
+// verdict returns porcupine's result, and the file of the picture unless the result is Ok.
 func (h *history) verdict(
 	t *testing.T, dir func(*testing.T) string, notes []porcupine.Annotation,
 ) (porcupine.CheckResult, string) {
@@ -79,7 +79,7 @@ func (h *history) verdict(
 	return result, file
 }
 
-// check fails the test unless the history makes sense.
+// check fails the test unless the history fulfills its model.
 func (h *history) check(t *testing.T, notes []porcupine.Annotation) {
 	t.Helper()
 	if result, picture := h.verdict(t, artifacts, notes); result != porcupine.Ok {
@@ -87,7 +87,7 @@ func (h *history) check(t *testing.T, notes []porcupine.Annotation) {
 	}
 }
 
-// artifacts is the directory for pictures. It is made when the first is needed, and kept.
+// artifacts returns the directory for pictures. It is created for the first picture, and kept.
 var artifacts = func() func(t *testing.T) string {
 	var once sync.Once
 	dir := os.Getenv("CURATOR_TEST_ARTIFACTS")

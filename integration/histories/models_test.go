@@ -6,23 +6,23 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// tenure is the input of an operation on a lock or an election: somebody begins to hold it, or ends.
+// tenure is the input of an operation on a lock or an election: a hold begins or ends.
 type tenure struct {
 	begins bool
 	who    int
 	token  int64
-	lost   bool // and not given back
+	lost   bool // lost, not released
 }
 
-// held is a lock.
+// held is the state of a lock.
 type held struct {
 	by    int // -1: free
-	last  int // who had the last token
+	last  int // the client with the last token
 	token int64
 }
 
-// exclusive is the model of what one at a time may hold, with tokens that grow. A client that holds the same
-// node again has the same token.
+// exclusive is the model of a thing with one holder at a time, and tokens that grow. A client that holds the same node
+// again has the same token.
 var exclusive = porcupine.Model{
 	Init: func() any { return held{by: -1, last: -1} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -43,7 +43,7 @@ var exclusive = porcupine.Model{
 	},
 }
 
-// outcome is what became of an operation.
+// outcome is the outcome of an operation.
 type outcome int
 
 const (
@@ -54,19 +54,19 @@ const (
 
 func (o outcome) String() string { return [...]string{"done", "refused", "unknown"}[o] }
 
-// step is the input of an operation on a counter: what was read, and, unless it was only a read that was to
-// be confirmed, what was written.
+// step is the input of an operation on a counter: the values read, and the values written, unless the operation only
+// confirms a read.
 type step struct {
 	confirms        bool
 	version, value  int // as read
-	written, became int // became is the version that the server told
+	written, became int // became is the version that the server returned
 	outcome         outcome
 }
 
 // number is a counter in a node.
 type number struct{ version, value int }
 
-// counting is the model of a counter. What it says of a success does not ask how it came about.
+// counting is the model of a counter. Its rule for a success holds however the success came about.
 var counting = porcupine.Model{
 	Init: func() any { return number{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -100,13 +100,13 @@ type guarded struct {
 	outcome outcome
 }
 
-// fencing is the model of what holders write: tokens never go back.
+// fencing is the model of holders' writes: tokens never decrease.
 var fencing = porcupine.Model{
 	Init: func() any { return int64(0) },
 	Step: func(state, input, _ any) (bool, any) {
 		now, op := state.(int64), input.(guarded)
 		if op.outcome == unknown {
-			return true, max(now, op.token) // an older one is the same as none
+			return true, max(now, op.token) // an older write is the same as none
 		}
 		return op.token >= now, op.token
 	},

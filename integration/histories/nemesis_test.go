@@ -14,18 +14,18 @@ import (
 	"github.com/go-curator/curator/integration/proxy"
 )
 
-// nemesis makes trouble at random: now a member, now a client's network, now both.
+// nemesis causes faults at random: in a member, in a client's network, or in both.
 type nemesis struct {
 	t       *testing.T
 	random  *rand.Rand
 	servers cluster.Cluster
 	cables  []kit.Cable
 	clock   clock
-	prey    []*history // of whose holders the clients are preferred
+	prey    []*history // the clients that hold these are preferred
 	notes   []porcupine.Annotation
 }
 
-// trouble is made when it is called; it returns its name and what mends it.
+// trouble begins a fault when it is called; it returns the fault's name and a function that undoes it.
 type trouble func() (string, func() error)
 
 func (n *nemesis) members() []trouble {
@@ -72,7 +72,7 @@ func (n *nemesis) networks() []trouble {
 	}
 }
 
-// hunt is a client, often one that is about to hold something for long.
+// hunt chooses a client, often one that is about to hold something for long.
 func (n *nemesis) hunt() int {
 	among := n.prey[n.random.IntN(len(n.prey))]
 	whoever := n.random.IntN(len(n.cables))
@@ -87,7 +87,7 @@ func (n *nemesis) hunt() int {
 	return whoever
 }
 
-// rage makes trouble until ctx ends. All is mended then.
+// rage causes faults until ctx ends. All faults are undone then.
 func (n *nemesis) rage(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, 200*time.Millisecond+n.upTo(1500*time.Millisecond))
@@ -110,7 +110,7 @@ func (n *nemesis) rage(ctx context.Context) {
 			n.notes = append(n.notes, porcupine.Annotation{Tag: "trouble", Start: began, End: began,
 				Description: name})
 		}
-		// Some are over before anybody notices, some outlive a session.
+		// Some end before any client notices, some last longer than a session.
 		pause(ctx, []time.Duration{n.upTo(time.Second), n.upTo(4 * time.Second),
 			n.upTo(8 * time.Second)}[n.random.IntN(3)])
 		for _, undo := range mend {

@@ -19,18 +19,18 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// simulated is an operation as the simulation writes it: chaos's Op, with an input of its own.
+// simulated is an operation as the simulation writes it: chaos's Op, with the simulation's input.
 type simulated struct {
 	Input struct {
 		Client     int
-		Kind       string // begins and ends to hold; sets, or has not, or perhaps has
+		Kind       string // begins and ends of holds; sets, not, or maybe set
 		Token      int64
 		From, Made int
 	}
 	Called, Returned time.Duration
 }
 
-// models are those of what the simulation records.
+// models convert the simulation's operations to the models' inputs.
 var models = map[string]func(o simulated) any{
 	"mutex": tenureOf, "latch": tenureOf, "selector": tenureOf, "counter": stepOf,
 }
@@ -40,7 +40,7 @@ func tenureOf(o simulated) any {
 }
 
 func stepOf(o simulated) any {
-	// The value is the version: the simulation sees to that itself.
+	// The value is the version: the simulation itself checks that.
 	in := o.Input
 	s := step{version: in.From, value: in.From, written: in.From + 1, became: in.Made}
 	switch in.Kind {
@@ -52,7 +52,7 @@ func stepOf(o simulated) any {
 	return s
 }
 
-// simulate plays seeds and returns the histories of what was done, by name.
+// simulate plays seeds and returns the histories of their operations, by name.
 func simulate(t *testing.T, from uint64, count int, works ...string) map[string]*history {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,14 +85,13 @@ func historyOf(name, thing string, ops []simulated) *history {
 		model = counting
 	}
 	h := begin(name, model, clock{})
-	made := map[int]bool{} // versions of the counter whose maker is known
+	made := map[int]bool{} // versions of the counter with a known writer
 	for _, o := range ops {
 		made[o.Input.Made] = made[o.Input.Made] || o.Input.Kind == "sets"
 	}
 	for _, o := range ops {
 		if o.Input.Kind == "maybe" && made[o.Input.Made] {
-			// it was not done, and an operation that was not done makes sense at any time; porcupine would try them
-			// all
+			// it was not executed, which is possible at any time; porcupine would try all times
 			continue
 		}
 		back := int64(o.Returned)
@@ -104,9 +103,8 @@ func historyOf(name, thing string, ops []simulated) *history {
 	return h
 }
 
-// What the simulation's clients do through its faults, in virtual time, makes sense as well.
-// CURATOR_TEST_SIMULATED is how many of its schedules (50 unless it says otherwise), CURATOR_TEST_SEED the
-// first of them.
+// The operations of the simulation's clients under faults, in virtual time, fulfill the models as well.
+// CURATOR_TEST_SIMULATED is the number of schedules (by default 50), CURATOR_TEST_SEED the first of them.
 func TestSimulatedHistories(t *testing.T) {
 	seeds := setting(t, "CURATOR_TEST_SIMULATED", strconv.Atoi, 50)
 	from := setting(t, "CURATOR_TEST_SEED", func(s string) (uint64, error) {
@@ -126,9 +124,9 @@ func TestSimulatedHistories(t *testing.T) {
 		seeds, from, operations, time.Since(start).Round(time.Millisecond))
 }
 
-// A success that nobody has had, or a hold that begins in the middle of another, is found.
+// A success that never happened, or a hold that begins in the middle of another, is found.
 func TestSimulatedHistoriesCanBeWrong(t *testing.T) {
-	// an administrator who takes locks away leaves histories without them
+	// plans with an administrator that deletes locks have no histories of them
 	histories, seed := simulate(t, 1, 10, "mutex", "counter"), 1
 	for histories[fmt.Sprintf("%d-mutex", seed)] == nil {
 		seed++
@@ -155,7 +153,7 @@ func TestSimulatedHistoriesCanBeWrong(t *testing.T) {
 	flagged(t, lock)
 }
 
-// Every operation of which nobody knows the outcome stays possible for ever.
+// An operation with an unknown outcome may be executed at any later time.
 func TestAnUnknownOutcomeStaysPossible(t *testing.T) {
 	var o simulated
 	o.Input.Kind, o.Called, o.Returned = "maybe", time.Second, chaos.Never

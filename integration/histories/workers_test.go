@@ -16,15 +16,15 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// worker is one client's part.
+// worker is one client with its operations.
 type worker struct {
 	t      *testing.T
 	who    int
 	client *framework.Client
 }
 
-// fine says whether there is no error. What else it may be tells of a bad connection, a lost session, or the
-// caller's own context.
+// fine reports whether there is no error. Only errors of a broken connection, a lost session, or the caller's own
+// context are allowed.
 func (w worker) fine(ctx context.Context, err error) bool {
 	if err == nil {
 		return true
@@ -54,19 +54,19 @@ type holding interface {
 	Remaining() time.Duration
 }
 
-// worry is when a holder begins to miss the servers: of the session timeout less the bound this is about a
-// half.
+// worry is the remaining time below which replies of the servers are overdue: about half of the session timeout less
+// the bound.
 const worry = 1500 * time.Millisecond
 
-// keep records that something was acquired, between called and now, and keeps it for a while, with during in
-// the middle of it; then it gives it back, and records that.
+// keep records an acquisition between called and now, and keeps the hold for a while, with a call of during in the
+// middle; then it releases it, and records that.
 func (w worker) keep(
 	ctx context.Context, h *history, called, token int64, what holding, during func(), release func() error,
 ) {
 	granted := h.clock.now()
 	if !what.Valid() {
 		w.fine(ctx, release())
-		return // it was never held, as far as anybody can say
+		return // no client can say that it was ever held
 	}
 	h.add(w.who, called, tenure{begins: true, who: w.who, token: token}, nil, granted)
 	last := granted
@@ -77,8 +77,7 @@ func (w worker) keep(
 		h.prey.Store(int32(w.who))
 	}
 	end := time.Now().Add(while)
-	// A long holder does not give it back while the servers are silent: either they are heard of again, or
-	// it is lost.
+	// A long holder does not release while the servers are silent: it waits for their next reply, or for the loss.
 	for first := true; time.Now().Before(end) || long && what.Remaining() < worry; first = false {
 		now := h.clock.now()
 		if !what.Valid() {
@@ -159,8 +158,8 @@ func (w worker) lead(ctx context.Context, h, writes *history, path, fence string
 	}
 }
 
-// count increments a counter all the time, and now and then reads it and has the ensemble confirm that it was
-// the latest. Some calls have little time, so that they end in the middle.
+// count increments a counter all the time, and sometimes reads it and has the ensemble confirm that the value was the
+// latest. Some calls have little time, so that they end in the middle.
 func (w worker) count(ctx context.Context, h *history, path string) {
 	for ctx.Err() == nil {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond+rand.N(2*time.Second))
@@ -170,7 +169,7 @@ func (w worker) count(ctx context.Context, h *history, path string) {
 	}
 }
 
-// step does one of them. Without compare it writes whatever has been written meanwhile, which is wrong.
+// step does one of them. Without compare it ignores writes since its read, which is wrong.
 func (w worker) step(ctx context.Context, h *history, path string, confirms, compare bool) {
 	read := w.read(ctx, h, path)
 	if read == nil {
@@ -183,7 +182,7 @@ func (w worker) step(ctx context.Context, h *history, path string, confirms, com
 	w.increment(ctx, h, path, *read, compare)
 }
 
-// counted is what was read of a counter, and when that was begun.
+// counted is a read of a counter, and when it began.
 type counted struct {
 	called         int64
 	version, value int

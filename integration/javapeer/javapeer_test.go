@@ -79,8 +79,8 @@ func TestNodes(t *testing.T) {
 	assert.WithinDuration(t, time.Now(), now, time.Minute)
 }
 
-// TestMutexAlternates lets two Java processes take turns: each asks again while
-// the other holds, so the queue's order makes them alternate.
+// TestMutexAlternates lets two Java processes take turns: each acquires again while the other holds, so the order of
+// the line makes them alternate.
 func TestMutexAlternates(t *testing.T) {
 	ctx := deadline(t)
 	node := zkserver.Start(t, zkserver.Options{})
@@ -255,7 +255,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// Classes that somebody else may have put there are not run.
+// Classes that another user may have put there are not run.
 func TestClassesAreOurOwn(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -270,7 +270,7 @@ func TestClassesAreOurOwn(t *testing.T) {
 	assert.ErrorContains(t, err, "set HOME or XDG_CACHE_HOME")
 }
 
-// What a consumer has handled before it quits it has taken off the queue, too.
+// An item that a consumer has handled before Quit is removed from the queue, too.
 func TestQuittingEndsConsumersFirst(t *testing.T) {
 	const queues, items = 8, 300
 	ctx := deadline(t)

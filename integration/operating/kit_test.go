@@ -21,7 +21,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// known says whether any series has the label.
+// known reports whether any series has the label.
 func known(series map[string]labelSet, label string) bool {
 	for _, has := range series {
 		if has[label] {
@@ -79,7 +79,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// rule is an alert of the file of rules.
+// rule is an alert in the file of rules.
 type rule struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
@@ -105,7 +105,7 @@ func TestAlerts(t *testing.T) {
 	for _, s := range sections {
 		described = append(described, s[1])
 	}
-	series["ALERTS"] = labelSet{"alertname": true, "job": true, "path": true} // Prometheus's: what rules say
+	series["ALERTS"] = labelSet{"alertname": true, "job": true, "path": true} // Prometheus's own series, which rules may use
 	label := regexp.MustCompile(`\$labels\.(\w+)`)
 	other := regexp.MustCompile(`alertname="(\w+)"`)
 	var asked []string
@@ -129,7 +129,7 @@ func TestAlerts(t *testing.T) {
 	assert.Equal(t, named, described, "the runbook has a section for each alert, in the order of the rules")
 }
 
-// Every message that somebody should look at has a row that says what to do.
+// Every message that needs an operator's attention has a row with the action.
 func TestLogTable(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (INFO|WARN|ERROR) \\| (.*?)\\| (.*)\\|$")
 	rows := row.FindAllStringSubmatch(read(t, "operating/log.md"), -1)

@@ -19,10 +19,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// labelSet is what a series has as labels.
+// labelSet has the labels of a series.
 type labelSet map[string]bool
 
-// exported returns the series that a collector of clients can have, by name: what it exports after each hook was called.
+// exported returns the series that a collector of clients can have, by name: its exports after a call of each hook.
 func exported(t *testing.T) map[string]labelSet {
 	t.Helper()
 	series := map[string]labelSet{}
@@ -58,7 +58,7 @@ func exported(t *testing.T) map[string]labelSet {
 	return series
 }
 
-// call calls each hook, within an acquisition that goes on, so that the metrics by path are there.
+// call calls each hook, within an acquisition that does not end, so that the metrics by path exist.
 func call(ctx context.Context, h framework.Hooks) {
 	h.Operation(ctx, framework.Operation{Name: "create"})(framework.OperationEnd{Attempts: 2})
 	ctx, _ = h.Acquire(ctx, framework.Acquisition{Recipe: "mutex", Path: "/locks/a"})
@@ -67,7 +67,7 @@ func call(ctx context.Context, h framework.Hooks) {
 	at := framework.Queue{Recipe: "mutex", Path: "/locks/a"}
 	h.Queue(at)
 	h.Wait(ctx, at)(nil)
-	h.Wait(ctx, at) // goes on, as does the next
+	h.Wait(ctx, at) // does not end, nor does the next
 	h.Hold(ctx, framework.HoldInfo{Recipe: "mutex", Path: "/locks/a"})
 	_, ended := h.Hold(ctx, framework.HoldInfo{Recipe: "mutex", Path: "/locks/a"})
 	ended(errors.New("lost"))
@@ -75,7 +75,7 @@ func call(ctx context.Context, h framework.Hooks) {
 	h.RoundTrip(framework.RoundTrip{Kind: "ping"})
 }
 
-// check says what is wrong with a query: it does not parse, or asks for a series or a label that nobody exports.
+// check returns the problems of a query: it does not parse, or uses a series or a label that is not exported.
 func check(series map[string]labelSet, query string) (problems []string) {
 	parsed, err := parser.ParseExpr(query)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What the rules tell apart by a label's value are values that the collector writes.
+// The label values in the rules are values that the collector writes.
 func TestValuesOfLabels(t *testing.T) {
 	for value, got := range map[string]string{
 		"suspended": curatorprom.Result(framework.ErrSuspended),

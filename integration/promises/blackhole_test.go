@@ -34,7 +34,7 @@ type grant struct {
 	err  error
 }
 
-// newPair returns when the one holds and the other waits.
+// newPair returns when one contender holds and the other waits.
 func newPair(t *testing.T, ctx context.Context, node *zkserver.Node, path string) (*pair, error) {
 	p := &pair{link: proxy.New(t, node.Addr())}
 	t.Cleanup(p.link.Heal) // so that the holder's client closes in peace
@@ -57,9 +57,9 @@ func newPair(t *testing.T, ctx context.Context, node *zkserver.Node, path string
 	}
 }
 
-// P1: a holder falls into a black hole: nothing comes through any more, and nobody is told. Its context ends
-// before another gets the lock, every time: on a server as they usually are, and on one that expires sessions
-// almost as early as it may, which leaves the client's margin and nothing else.
+// P1: a holder falls into a black hole: no packet comes through any more, and neither side is notified. Its context
+// ends before another contender gets the lock, every time: on a server with usual settings, and on one that expires
+// sessions almost as early as it may, where only the client's margin is left.
 func TestBlackHoledHolder(t *testing.T) { // alone: measuring margins needs a processor
 	t.Run("as servers usually are", func(t *testing.T) {
 		t.Parallel()
@@ -74,14 +74,14 @@ func TestBlackHoledHolder(t *testing.T) { // alone: measuring margins needs a pr
 // fall is one holder's fall into the hole, with all instants on one clock.
 type fall struct {
 	hole     time.Time
-	promised time.Time // when Remaining said that it would end
-	timer    time.Time // when a mere timer, set to the promised instant, was noticed
+	promised time.Time // the end of the hold by Remaining
+	timer    time.Time // when a plain timer, set to that instant, fired
 	ended    time.Time // when the end of the context was noticed
-	granted  time.Time // when the other one had the lock
+	granted  time.Time // when the other contender had the lock
 }
 
-// stalled says that this machine, or this process, stood still until the lock was granted: not even a timer
-// went off in time.
+// stalled reports whether this machine, or this process, was stalled until the lock was granted: not even a timer fired
+// in time.
 func (f fall) stalled() bool { return f.granted.Sub(f.timer) < 20*time.Millisecond }
 
 func blackHoles(t *testing.T, runs int, tick time.Duration) {
@@ -140,7 +140,7 @@ func blackHole(
 	time.Sleep(rand.N(timeout / 6))
 	way := proxy.Both
 	if run%2 == 1 {
-		way = proxy.ToServer // the answers to what the server has got still come
+		way = proxy.ToServer // the replies to requests that the server has received still come
 	}
 	p.link.Hang(way)
 	f.hole = time.Now()
@@ -166,9 +166,8 @@ func blackHole(
 	return f, true
 }
 
-// The answers alone do not come through. The client goes on knocking, and to the server that is a sign of
-// life; but no longer than needed: the last knock is before the end of the context, and the server counts
-// from there.
+// Only the replies do not come through. The client continues to send requests, which keep the session alive at the
+// server; but no longer than needed: the last request is before the end of the context, and the server counts from it.
 func TestMuteServer(t *testing.T) {
 	t.Parallel()
 	ctx := kit.Context(t)

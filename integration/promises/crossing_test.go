@@ -18,9 +18,9 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// P2: what was submitted in one session is executed in it or fails. Ephemeral nodes that were on their way
-// when their session ended never appear in the next one, whatever ended it and whenever the network delivers
-// what it has kept.
+// P2: a request of one session is executed in that session or fails. A create of an ephemeral node in flight at the end
+// of its session never takes effect in the next session, whatever ended the session and whenever the network delivers
+// late packets.
 func TestNothingCrossesSessions(t *testing.T) {
 	t.Parallel()
 	const clients, rounds = 12, 8
@@ -46,7 +46,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 				n, done := c.play(ctx, i+round)
 				submitted.Add(n)
 				created.Add(done)
-				// The next session, and on behalf of the observer everything that came before.
+				// The next session begins, and the observer reads after all writes before it.
 				if session, err = client.Session(ctx); !assert.NoError(t, err) ||
 					!assert.Greater(t, session.Epoch(), c.session.Epoch()) {
 					return
@@ -66,7 +66,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 							t.Errorf("%s of session %#x is owned by %#x", name, c.session.ID(), stat.EphemeralOwner)
 						}
 					}
-					time.Sleep(20 * time.Millisecond) // what comes late
+					time.Sleep(20 * time.Millisecond) // for late packets
 				}
 			}
 		})
@@ -89,7 +89,7 @@ type crossing struct {
 	dir     string
 }
 
-// play creates nodes until the session is over.
+// play creates nodes until the session is lost.
 func (c *crossing) play(ctx context.Context, kind int) (submitted, created int64) {
 	view := c.session.Client()
 	var work sync.WaitGroup
@@ -106,7 +106,7 @@ func (c *crossing) play(ctx context.Context, kind int) (submitted, created int64
 	name := func(kind string) string {
 		return fmt.Sprintf("%s/%d-%s-%d", c.dir, c.session.Epoch(), kind, n.Add(1))
 	}
-	// In the foreground with and without protection, and in the background as fast as the answers come.
+	// In the foreground with and without protection, and in the background as fast as the replies come.
 	for _, create := range []framework.CreateBuilder{
 		view.Create().WithMode(framework.Ephemeral),
 		view.Create().WithMode(framework.EphemeralSequential).WithProtection(),
@@ -131,7 +131,7 @@ func (c *crossing) play(ctx context.Context, kind int) (submitted, created int64
 			case <-c.session.Done():
 			}
 		}
-		for range cap(window) { // the last answers
+		for range cap(window) { // the last replies
 			select {
 			case window <- struct{}{}:
 			case <-ctx.Done():
@@ -140,19 +140,19 @@ func (c *crossing) play(ctx context.Context, kind int) (submitted, created int64
 	})
 	time.Sleep(rand.N(100 * time.Millisecond))
 	switch timeout := c.session.Timeout(); kind % 4 {
-	case 0: // ended by somebody else, under full steam
+	case 0: // ended by another client, during many requests
 		kit.EndSession(c.t, c.node.Addr(), c.session.ID())
-	case 1: // ended by somebody else while requests are kept by the network, which delivers them afterwards
+	case 1: // ended by another client while the network keeps requests, which it delivers afterwards
 		c.link.Hang(proxy.ToServer)
 		time.Sleep(rand.N(timeout / 4))
 		kit.EndSession(c.t, c.node.Addr(), c.session.ID())
 		c.link.Heal()
-	case 2: // expired; the network delivers around the end
+	case 2: // expired; the network delivers at about the time of the end
 		c.link.Hang(proxy.ToServer)
 		time.Sleep(timeout*3/4 + rand.N(timeout/2))
 		c.link.Heal()
 		c.outlive(timeout)
-	default: // the same in both directions, with a reset now and then
+	default: // the same in both directions, with a cut connection
 		c.link.Hang(proxy.Both)
 		time.Sleep(rand.N(timeout))
 		c.link.Cut()
@@ -165,7 +165,7 @@ func (c *crossing) play(ctx context.Context, kind int) (submitted, created int64
 	return n.Load(), confirmed.Load()
 }
 
-// outlive ends a session that has survived its misfortune.
+// outlive ends a session that has survived the fault.
 func (c *crossing) outlive(timeout time.Duration) {
 	select {
 	case <-c.session.Done():

@@ -21,14 +21,14 @@ import (
 // overdue is how late a call may return after the end of its context.
 const overdue = 100 * time.Millisecond
 
-// call is something that blocks.
+// call is a blocking call.
 type call struct {
 	name string
 	run  func(ctx context.Context) error
 }
 
-// P4: no call returns later than 100 ms after its context has ended, while the server stands still: right
-// after it stopped, when the connection has been given up, and when the session is lost.
+// P4: no call returns later than 100 ms after its context has ended, while the server is paused: right after the pause,
+// when the client has closed the connection, and when the session is lost.
 func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much on a busy machine
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick, MaxSessionTimeout: timeout})
 	t.Cleanup(node.Resume) // before the clients are closed
@@ -83,7 +83,7 @@ func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much 
 			all.Go(func() {
 				limited, cancel := context.WithTimeout(ctx, 50*time.Millisecond+rand.N(600*time.Millisecond))
 				defer cancel()
-				ended := make(chan time.Time, 1) // as a bare waiter sees it: a busy machine delays both
+				ended := make(chan time.Time, 1) // as a plain waiter sees it: a busy machine delays both
 				go func() { <-limited.Done(); ended <- time.Now() }()
 				err := c.run(limited)
 				late := time.Duration(0)
@@ -92,7 +92,7 @@ func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much 
 				}
 				assert.LessOrEqual(t, late, overdue, "%s: %s", name, c.name)
 				if err == nil || limited.Err() == nil {
-					// Nothing to wait for: the session is lost, the answer is known, …
+					// No wait was necessary: the session is lost, the result is known, …
 					assert.True(t, err == nil || errors.Is(err, framework.ErrSessionLost) ||
 						errors.Is(err, framework.ErrUnacknowledged) ||
 						errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrSuspended), "%s: %s: %v", name,
@@ -124,10 +124,10 @@ func TestNoCallOutlivesItsContext(t *testing.T) { // alone: 100 ms are not much 
 	assert.Greater(t, calls, 2*len(calling(client, session)))
 }
 
-// only is the error of an operation with a result.
+// only returns the error of an operation with a result.
 func only[T any](_ T, err error) error { return err }
 
-// calling is every operation there is, once more for each thing that it can do.
+// calling returns every operation, once more for each of its options.
 func calling(c *framework.Client, s *framework.Session) []call {
 	data := []byte("data")
 	m := mutex.New(c, "/lock")

@@ -25,16 +25,16 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// Time limits of the servers, as ensembles usually run, and what they come to.
+// Usual time limits of an ensemble's servers, and a limit that follows from them.
 const (
 	usualTick      = 2 * time.Second
 	usualSyncLimit = 5
-	// reelection is how long the others may take to have a new leader once they have noticed.
+	// reelection is how long the other members may take to have a new leader once they have noticed.
 	reelection = 3 * time.Second
 )
 
-// repeat is how often each fault is made: CURATOR_TEST_REPEAT, or once. Most of a round is the wait for sessions of 30 s, so that more holders cost less
-// than more rounds.
+// repeat is the number of times that each fault is made: CURATOR_TEST_REPEAT, or once. Most of a round is the wait for
+// sessions of 30 s, so more holders cost less than more rounds.
 func repeat(t *testing.T) int {
 	text := os.Getenv("CURATOR_TEST_REPEAT")
 	if text == "" {
@@ -46,23 +46,23 @@ func repeat(t *testing.T) int {
 	return n
 }
 
-// trouble is what happens to the member that the holders are connected to, or to their connections.
+// trouble is a fault of the member that the holders are connected to, or of their connections.
 type trouble struct {
 	name string
-	// leads says that the member is the leader.
+	// leads makes the leader the member in trouble.
 	leads bool
-	// strike makes the fault and returns when it was made.
+	// strike begins the fault and returns when it began.
 	strike func(f *field) (time.Time, error)
-	// delay is by how much the fault itself may put off the end of a session.
+	// delay is the longest time by which the fault itself may delay the end of a session.
 	delay time.Duration
-	// elections is how many the fault brings about.
+	// elections is the number of elections that the fault causes.
 	elections int
-	// fooled says that the member goes on answering for so long that a holder that trusts answers overlaps with
-	// the next holder by seconds.
+	// fooled means that the member continues to reply for so long that a holder that trusts replies overlaps with the
+	// next holder by seconds.
 	fooled bool
-	// alone leaves out clients that know other members, since nothing is the matter with those.
+	// alone leaves out clients that know other members, as the fault does not affect those.
 	alone bool
-	// holders is how many of each kind there are.
+	// holders is the number of holders of each kind.
 	holders int
 }
 
@@ -79,7 +79,7 @@ var troubles = []trouble{
 		name: "leader cannot send to the follower", fooled: true, holders: 4, delay: 2 * time.Second,
 		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.CutLink(f.leader, f.troubled) },
 	}, {
-		// Nobody notices anything before syncLimit.
+		// No member notices before syncLimit.
 		name: "leader isolated", leads: true, elections: 1, delay: usualSyncLimit*usualTick + reelection,
 		holders: 4,
 		strike:  func(f *field) (time.Time, error) { return time.Now(), f.servers.Partition(f.troubled) },
@@ -113,12 +113,12 @@ var troubles = []trouble{
 	},
 }
 
-// kind is a sort of holder.
+// kind is a kind of holders.
 type kind struct {
 	timeout time.Duration
-	// moves says that its client knows all members, and not only the one in trouble.
+	// moves means that its client knows all members, and not only the one in trouble.
 	moves bool
-	// naive says that it trusts answers: sent + T and nothing else.
+	// naive means that it trusts replies: sent + T and nothing else.
 	naive bool
 }
 
@@ -151,12 +151,10 @@ var kinds = []kind{
 	{timeout: 30 * time.Second, naive: true},
 }
 
-// P1 on an ensemble as people run it, with the holders connected to the member in trouble, which goes on
-// answering them for seconds. A hold's context always ends before somebody else is granted the lock, by the
-// heartbeat rule and by the bound rule; and by nothing simpler: in the same troubles, holders that live by
-// sent + T overlap with the next.
-//
-// Each trouble is made once, or CURATOR_TEST_REPEAT times.
+// P1 on an ensemble with usual settings, with the holders connected to the member in trouble, which continues to reply
+// to them for seconds. A hold's context always ends before another contender is granted the lock, by the heartbeat rule
+// and by the bound rule. No simpler rule is enough: in the same troubles, holders with the rule sent + T overlap with
+// the next. Each trouble is made once, or CURATOR_TEST_REPEAT times.
 func TestTroubleInAnEnsemble(t *testing.T) { // alone: measuring margins needs a processor
 	rounds := repeat(t)
 	for _, trouble := range troubles {
@@ -187,8 +185,8 @@ func TestTroubleInAnEnsemble(t *testing.T) { // alone: measuring margins needs a
 	}
 }
 
-// field is one ensemble with one fault and many holders, each with a lock of its own, and one client that
-// stands in line for all of them.
+// field is one ensemble with one fault and many holders, each with its own lock, and one client that waits for all of
+// the locks.
 type field struct {
 	t                *testing.T
 	ctx              context.Context
@@ -200,12 +198,12 @@ type field struct {
 	early            int // holds that have ended before
 }
 
-// holder is a holder of a lock, and what became of it. All instants are on one clock.
+// holder is a holder of a lock, and its outcome. All instants are on one clock.
 type holder struct {
 	outcome
 	kind    kind
 	path    string
-	link    *proxy.Proxy // its own way to the member
+	link    *proxy.Proxy // its own connection to the member
 	client  *framework.Client
 	lock    *mutex.Lock
 	ended   <-chan time.Time
@@ -217,8 +215,8 @@ type outcome struct {
 	survived bool
 	margin   time.Duration // from the end of the context to the grant; if negative, there were two holders
 	handOver time.Duration // from the fault to the grant
-	// disturbed says that more went wrong than was meant to, which puts the hand-over off: an election restarts
-	// all sessions' time.
+	// disturbed means that more went wrong than the fault, which delays the hand-over: an election restarts the
+	// timeouts of all sessions.
 	disturbed bool
 }
 
@@ -285,8 +283,8 @@ func (f *field) play() {
 	}
 }
 
-// replace makes up for holds that have ended before there was any trouble: on a busy machine commits may take
-// longer than a short session timeout allows for.
+// replace replaces holds that have ended before the fault: on a busy machine commits may take longer than a short
+// session timeout allows for.
 func (f *field) replace(contender *framework.Client) {
 	for range 5 {
 		time.Sleep(rand.N(usualTick))
@@ -335,7 +333,7 @@ func (f *field) prepare(h *holder, contender *framework.Client) error {
 	}
 	h.ended = kit.EndOf(f.t, h.lock.Context().Done())
 	queued := make(chan struct{})
-	var once sync.Once // it may have to queue again
+	var once sync.Once // it may have to join the line again
 	waiter := mutex.New(contender, h.path, mutex.WithLossPolicy(framework.SessionOnly),
 		mutex.OnWait(func(mutex.Position) { once.Do(func() { close(queued) }) }))
 	h.granted = kit.Call(f.t, f.ctx, func(context.Context) (grant, error) {
@@ -350,7 +348,7 @@ func (f *field) prepare(h *holder, contender *framework.Client) error {
 	}
 }
 
-// acquire goes on when connections and sessions are lost, as on a busy machine they may be at any time.
+// acquire retries after lost connections and sessions, which a busy machine may cause at any time.
 func (f *field) acquire(m *mutex.Mutex) (*mutex.Lock, error) {
 	for {
 		lock, err := m.Acquire(f.ctx)
@@ -360,7 +358,7 @@ func (f *field) acquire(m *mutex.Mutex) (*mutex.Lock, error) {
 	}
 }
 
-// elections is how many leaders the ensemble has had.
+// elections returns the number of leaders that the ensemble has had.
 func (f *field) elections() (n int) {
 	leader, err := f.servers.Leader(f.ctx)
 	if !assert.NoError(f.t, err) {
@@ -380,13 +378,13 @@ func (f *field) elections() (n int) {
 	return n
 }
 
-// limit is how long after the fault a lock that is lost has been handed over: the session's time, which the
+// limit is the time after the fault within which a lost lock has been handed over: the session timeout, which the
 // servers round up to their next tick, and a second.
 func (tr trouble) limit(k kind) time.Duration {
 	return tr.delay + k.timeout + usualTick + time.Second
 }
 
-// await waits until the lock is the other's, or the hold has survived.
+// await waits until the other contender has the lock, or the hold has survived.
 func (f *field) await(h *holder, at time.Time) {
 	var next grant
 	select {
@@ -420,7 +418,7 @@ func (f *field) released(err error) {
 		errors.Is(err, framework.ErrSessionLost), "%v", err)
 }
 
-// heal makes everything well again.
+// heal undoes the faults.
 func (f *field) heal() {
 	assert.NoError(f.t, f.servers.HealPeers())
 	for _, h := range f.holders {
@@ -432,7 +430,7 @@ func (f *field) heal() {
 	assert.NoError(f.t, f.servers.AwaitServing(f.ctx))
 }
 
-// judge tells and checks what became of the holders of one kind in one trouble.
+// judge logs and checks the outcomes of the holders of one kind in one trouble.
 func judge(t *testing.T, trouble trouble, k kind, all []outcome) {
 	var margins, handOvers []time.Duration
 	survived := 0

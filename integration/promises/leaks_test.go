@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// P3: a caller that gives up leaves nothing: no node, no watch, no goroutine. 1,000 acquires are cancelled at
-// random moments, on a good connection and on one that breaks now and then.
+// P3: a caller that gives up leaves nothing: no node, no watch, no goroutine. 1,000 acquires are cancelled at random
+// moments, on a good connection and on one that sometimes breaks.
 func TestNothingLeaks(t *testing.T) { // alone: it counts goroutines
 	for _, test := range []struct {
 		name   string
@@ -43,11 +43,11 @@ func leaks(t *testing.T, broken bool) {
 		c, _ := kit.Connected(t, link.Addr())
 		cs = append(cs, c)
 	}
-	for i := range paths { // no container that comes and goes
+	for i := range paths { // so that no containers are created and removed
 		_, err := observer.Create().CreatingParentsIfNeeded().ForPath(ctx, path(i), nil)
 		require.NoError(t, err)
 	}
-	for i := range 200 { // a server that has just been started is slow
+	for i := range 200 { // a server that has just started is slow
 		require.NoError(t, mutex.New(cs[i%clients], path(i)).Do(ctx, func(context.Context) error { return nil }))
 	}
 	kit.Soon(t, "quiet", func() bool { return kit.Watches(t, node) == 0 })
@@ -74,7 +74,7 @@ func leaks(t *testing.T, broken bool) {
 	for worker := range 4 * clients {
 		all.Go(func() {
 			for i := next.Add(1); i <= acquires; i = next.Add(1) {
-				patience := rand.N(20 * time.Millisecond) // a caller that gives up while the create is under way
+				patience := rand.N(20 * time.Millisecond) // a caller that gives up while the create is in flight
 				if i%3 > 0 {
 					patience = rand.N(300 * time.Millisecond) // a caller that leaves the line
 				}
@@ -90,7 +90,7 @@ func leaks(t *testing.T, broken bool) {
 					acquired.Add(1)
 					time.Sleep(rand.N(70 * time.Millisecond)) // sometimes long enough for the hold to watch its node
 					releasing, done := context.WithTimeout(ctx, rand.N(10*time.Millisecond))
-					_ = lock.Release(releasing) // the client finishes what this does not wait for
+					_ = lock.Release(releasing) // the client continues the release in the background
 					done()
 				default:
 					cancelled.Add(1)
@@ -140,7 +140,7 @@ func leaks(t *testing.T, broken bool) {
 	}
 }
 
-// settled is the number of goroutines when it does not fall any more.
+// settled returns the number of goroutines when it does not fall any more.
 func settled() int {
 	n := runtime.NumGoroutine()
 	for same := 0; same < 20; time.Sleep(5 * time.Millisecond) {

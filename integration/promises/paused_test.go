@@ -18,8 +18,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// P1: a holder whose whole process stood still for longer than its session lives does not believe to hold
-// anything when it goes on.
+// P1: a holder whose whole process was paused for longer than its session lives does not consider its hold valid when
+// it continues.
 func TestPausedHolder(t *testing.T) {
 	t.Parallel()
 	const runs = 6
@@ -57,7 +57,7 @@ func pausedHolder(t *testing.T, node *zkserver.Node, path string) {
 	assert.NotContains(t, valid, "true")
 	t.Logf("granted %v before the process went on; its context ended %v after: %s", resumed.Sub(at),
 		ended.Sub(resumed), cause)
-	// The server's last words to the session may have been that the node is gone.
+	// The server's last message to the session may have been the delete of the node.
 	assert.True(t, strings.Contains(cause, framework.ErrSessionLost.Error()) ||
 		strings.Contains(cause, framework.ErrNodeDeleted.Error()), cause)
 	assert.Less(t, ended.Sub(resumed), kit.Slack())

@@ -18,11 +18,9 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// P1 where a hold begins after a rest: for some seconds clients hold nothing, then they get locks through a follower,
-// some of which they have waited for, and that follower is cut off from its leader within a second. The leader does not
-// know yet that the sessions have sent something.
-//
-// The ensemble is cut once, or CURATOR_TEST_REPEAT times.
+// P1 where a hold begins after a rest: for some seconds clients hold nothing, then they acquire locks through a
+// follower, some of them after a wait, and that follower is cut off from its leader within a second. The leader does
+// not know yet that the sessions have sent requests. The ensemble is cut once, or CURATOR_TEST_REPEAT times.
 func TestHoldsThatBeginAfterARest(t *testing.T) {
 	t.Parallel()
 	servers := zkserver.StartEnsemble(t, 3, zkserver.AsUsual())
@@ -47,7 +45,7 @@ type rested struct {
 	margin  time.Duration
 }
 
-// cutAfterRests lets clients rest, get their locks at one moment, and lose them.
+// cutAfterRests lets clients rest, acquire their locks at one moment, and lose them.
 func cutAfterRests(t *testing.T, servers *zkserver.Ensemble, round int) []*rested {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -96,7 +94,7 @@ func cutAfterRests(t *testing.T, servers *zkserver.Ensemble, round int) []*reste
 	return all
 }
 
-// play is one holder's life. elsewhere is the client of the holder before it and of the one after it.
+// play plays one holder. elsewhere is the client of the holder before it and of the one after it.
 func (r *rested) play(ctx context.Context, t *testing.T, addr string, elsewhere *framework.Client, path string,
 	begin <-chan struct{}, ready *sync.WaitGroup, cut <-chan struct{},
 ) error {

@@ -85,7 +85,7 @@ func receives(t *testing.T, conn *net.TCPConn, text string) {
 	require.Equal(t, text, string(got))
 }
 
-// silent checks that neither a byte nor an end comes.
+// silent checks that neither a byte nor the end of the connection comes.
 func silent(t *testing.T, conn *net.TCPConn) {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(awhile))
@@ -100,7 +100,7 @@ func ends(t *testing.T, conn *net.TCPConn, how error) {
 	require.ErrorIs(t, err, how)
 }
 
-// refused checks that a connection is reset, be it while it is made.
+// refused checks that a connection is reset, perhaps while it is opened.
 func refused(t *testing.T, p *Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
@@ -267,7 +267,7 @@ func TestSeverIsNoticedOnOneSide(t *testing.T) {
 			p.Heal()
 			ends(t, untold, syscall.ECONNRESET)
 			if test.side == ToServer {
-				next(t, accepted) // the one made meanwhile
+				next(t, accepted) // the connection made in between
 			}
 			pair(t, p, accepted)
 		})
@@ -322,8 +322,7 @@ func TestConnectionMadeDuringHang(t *testing.T) {
 	assert.Empty(t, accepted, "the impatient one has never been there")
 }
 
-// TestStreamSurvivesHangs shakes a stream whose reader is slow, so that writes
-// are interrupted in the middle of a chunk.
+// TestStreamSurvivesHangs hangs a stream whose reader is slow, so that writes are interrupted in the middle of a chunk.
 func TestStreamSurvivesHangs(t *testing.T) {
 	addr, accepted := server(t)
 	p := New(t, addr)
@@ -337,7 +336,7 @@ func TestStreamSurvivesHangs(t *testing.T) {
 	})
 	got := make([]byte, len(sent))
 	for part := 0; part < len(got); part += 1 << 20 {
-		p.Hang(ToServer) // nobody reads now: buffers are full
+		p.Hang(ToServer) // there is no reader now: buffers are full
 		p.Heal()
 		_, err := io.ReadFull(server, got[part:part+1<<20])
 		require.NoError(t, err)

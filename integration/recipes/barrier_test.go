@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/recipes/barrier"
 )
 
-// A barrier that either language sets keeps both waiting until either removes it.
+// Both languages wait at a barrier that either has set, until either removes it.
 func TestBarrier(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "barrier", kit.GoToJava, kit.JavaToGo)
@@ -61,7 +61,7 @@ func TestBarrier(t *testing.T) {
 	w.gone(t, "/barriers")
 }
 
-// member goes through a double barrier, round after round.
+// member enters and leaves a double barrier, round after round.
 type member struct {
 	name         string
 	golang       bool
@@ -78,7 +78,7 @@ func TestDoubleBarrier(t *testing.T) {
 	t.Run("without a pause", func(t *testing.T) { quickRounds(t, w, second) })
 }
 
-// roundsByStep plays rounds of which each member is once the last that comes and the last that goes.
+// roundsByStep plays rounds in which each member is once the last to enter and to leave.
 func roundsByStep(t *testing.T, w *world, second *framework.Client) {
 	const quantity = 4
 	const path = "/barriers/double"
@@ -102,8 +102,8 @@ func roundsByStep(t *testing.T, w *world, second *framework.Client) {
 	}
 	node := `/GUID ephemeral "` + w.data + `"`
 	for round := range quantity {
-		// all has everybody go, the last one when the others are where they have to wait, and returns when the last
-		// one went.
+		// all runs do for all members, for the last one when the others are waiting, and returns when the last one
+		// began.
 		all := func(do func(m *member) error, waits func()) (last time.Time, done map[string]time.Time) {
 			var running sync.WaitGroup
 			var mu sync.Mutex
@@ -131,7 +131,7 @@ func roundsByStep(t *testing.T, w *world, second *framework.Client) {
 			assert.NoError(t, err)
 			return slices.DeleteFunc(names, func(name string) bool { return name == "ready" })
 		}
-		var first []string // the nodes of all but the last
+		var first []string // the nodes of all members except the last
 		last, entered := all(func(m *member) error { return m.enter(ctx) }, func() {
 			w.count(t, path, quantity-1)
 			first = present()
@@ -149,14 +149,14 @@ func roundsByStep(t *testing.T, w *world, second *framework.Client) {
 		stay = slices.DeleteFunc(stay,
 			func(name string) bool { return name != lowest && slices.Contains(first, name) })
 		last, left := all(func(m *member) error { return m.leave(ctx) }, func() {
-			// A waiter keeps its node only if it is the lowest. All others must be gone: a last member in Java that
-			// lists one and then finds it gone leaves a watch on its path behind, which may wake it in the next round,
-			// when a Java member is back under the same name.
+			// A waiter keeps its node only if it is the lowest. All others must be gone: a last Java member that lists
+			// one and then finds it gone leaves a watch on its path behind, which may wake it in the next round, when a
+			// Java member is there again under the same name.
 			kit.Soon(t, "the others leave", func() bool { return len(present()) == len(stay) })
 		})
 		assert.Len(t, left, quantity)
 		for _, m := range members {
-			if m.golang { // a Java member does not wait for a single one with the lowest name
+			if m.golang { // a Java member does not wait for a single other member with the lowest name
 				assert.False(t, left[m.name].Before(last), "%s has left before the last one did, in round %d", m.name,
 					round)
 			}
@@ -170,9 +170,9 @@ func roundsByStep(t *testing.T, w *world, second *framework.Client) {
 	w.gone(t, "/barriers")
 }
 
-// quickRounds plays rounds with three members of ours and one of Java's. (Among several of Java's a
-// quick round may get stuck; see the documents.) The barrier is right below the root, which stays: deeper,
-// Java's enter failed with NoNode on a server that removed empty directories all the time.
+// quickRounds plays rounds with three members of this library and one of Java's. (Among several of Java's a quick round
+// may get stuck; see the documents.) The barrier is right below the root, which stays: deeper, Java's enter failed with
+// NoNode on a server that removed empty directories all the time.
 func quickRounds(t *testing.T, w *world, second *framework.Client) {
 	const quantity, rounds, path = 4, 5, "/barriers-quick"
 	ctx := kit.Context(t)

@@ -30,7 +30,7 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// compressing has a client of either language that compresses all data, and one of Go that does not, at one server.
+// compressing has clients of both languages that compress all data, and one of Go that does not, at one server.
 type compressing struct {
 	t             *testing.T
 	ctx           context.Context
@@ -44,7 +44,7 @@ func newCompressing(t *testing.T) *compressing {
 	t.Helper()
 	kit.Needs(t, kit.EnableCompression)
 	kit.Interop(t, "compression", kit.GoToJava, kit.JavaToGo)
-	const calm = 20 * time.Second // no session is to end
+	const calm = 20 * time.Second // no session may end
 	server := zkserver.Start(t, zkserver.Options{ExtendedTypes: true})
 	c := &compressing{t: t, java: javapeer.Start(t)}
 	c.golang, _ = kit.Connected(t, server.ConnectString(), framework.WithCompression(),
@@ -104,7 +104,7 @@ func consumeCompressed(ctx context.Context, q *queue.Queue) (item string, err er
 // failure returns the error of a call whose value does not matter.
 func failure[T any](_ T, err error) error { return err }
 
-// dataOf returns the data of the only one of several participants.
+// dataOf returns the data of the single participant.
 func dataOf[P any](all []P, err error, data func(P) []byte) (string, error) {
 	var texts []string
 	for _, p := range all {
@@ -113,21 +113,22 @@ func dataOf[P any](all []P, err error, data func(P) []byte) (string, error) {
 	return strings.Join(texts, ", "), err
 }
 
-// A recipe whose data both languages write. Every row is at two paths, one for either direction.
+// compressedRow is a recipe whose data both languages write. Every row is at two paths, one for either direction.
 type compressedRow struct {
 	name string
 	// node is a pattern of the path of the node, below the recipe's path.
 	node string
 	// writesGo and writesJava write at a path.
 	writesGo, writesJava func(at string) error
-	// wrote is what readers must find: what Go has written, and Java.
+	// wrote has the data that readers must find: Go's, and Java's.
 	wrote [2]string
 	// readsGo and readsJava read with the recipe; they are nil where it does not read others' data, and a read of the
 	// node takes their place.
 	readsGo, readsJava func(at string) (string, error)
 }
 
-// compressedRows are the rows of the table "Compression" in docs/znodes.md, without what only this library has.
+// compressedRows returns the rows of the table "Compression" in docs/znodes.md, without recipes that only this library
+// has.
 func (c *compressing) compressedRows() []compressedRow {
 	ctx, golang, java := c.ctx, c.golang, c.java
 	both := [2]string{"of Go", "of Java"}
@@ -216,7 +217,7 @@ func (c *compressing) compressedRows() []compressedRow {
 			return d.Enter(ctx, kit.Patience)
 		}, defaults, nil, nil},
 		{"group", "writer", func(at string) error {
-			// Java's cache shows no child of a node that is there without data, as a parent is.
+			// Java's cache shows no child of a node that has no data, as a parent is.
 			if _, err := golang.Create().CreatingParentsIfNeeded().ForPath(ctx, at, []byte("group")); err != nil {
 				return err
 			}
@@ -371,7 +372,7 @@ func (c *compressing) compressedRows() []compressedRow {
 	}
 }
 
-// revocation is the row of a request, written to the node of a revocable holder in the other language.
+// revocation returns the row of a request, written to the node of a revocable holder in the other language.
 func (c *compressing) revocation() compressedRow {
 	const request = "__REVOKE__"
 	var ours *mutex.Lock
@@ -418,7 +419,7 @@ func (c *compressing) sharedValue(name string, wrote [2]string) compressedRow {
 	}}
 }
 
-// queue is the row of a queue, whose lock path is its path with each suffix; none if there is none.
+// queue returns the row of a queue, whose lock path is its path with each suffix; none without a suffix.
 func (c *compressing) queue(name string, lock ...string) compressedRow {
 	ours := func(at string) *queue.Queue {
 		var opts []queue.Option
@@ -457,8 +458,8 @@ func (c compressing) in(t *testing.T) *compressing {
 	return &c
 }
 
-// What a recipe writes with a client that compresses is compressed, and is what the other language reads. What a client
-// without compression has written is read by this library's clients that compress, and is refused by Java's.
+// Data that a recipe writes with a client that compresses are compressed, and the other language reads them. Data of a
+// client without compression are read by this library's clients that compress, and refused by Java's.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	c := newCompressing(t)
@@ -491,8 +492,8 @@ func TestCompression(t *testing.T) {
 	t.Run("uncompressed in a cache", func(t *testing.T) { c.in(t).uncompressedInACache(t) })
 }
 
-// In a queue Java's consumers leave an item that is not compressed, and take the others; of a simple queue they take none
-// while such an item is the first.
+// In a queue Java's consumers leave an item that is not compressed, and consume the others; from a simple queue they
+// take none while such an item is the first.
 func (c *compressing) uncompressedItems(t *testing.T) {
 	ctx := c.ctx
 	for at, lock := range map[string][]string{"/plain/queue": nil, "/plain/locked": {"/plain/locks"}} {
@@ -532,7 +533,7 @@ func (c *compressing) uncompressedItems(t *testing.T) {
 	assert.Equal(t, "compressed", left)
 }
 
-// Java's cache has neither a node that is not compressed nor what is below it.
+// Java's cache has neither a node that is not compressed nor its descendants.
 func (c *compressing) uncompressedInACache(t *testing.T) {
 	const parent, child = "/plain/cache", "/plain/cache/child"
 	for _, node := range []string{parent, child} {

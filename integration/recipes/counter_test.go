@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/recipes/counter"
 )
 
-// Either language makes the number, reads it, and goes on with it.
+// Either language creates the number, and the other reads it and adds to it.
 func TestNumber(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "counter", kit.GoToJava, kit.JavaToGo)
@@ -44,7 +44,7 @@ func TestNumber(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, first)
 
-	// The other way round: made here.
+	// The other direction: created by Go.
 	const made = "/numbers/made"
 	_, err = counter.NewLong(w.client, made).Add(ctx, 1<<40)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestNumber(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, int64(1<<40+1), sum)
 
-	// Four bytes, and none.
+	// Data of four bytes, and of none.
 	const short = "/numbers/integer"
 	integer := counter.NewInteger(w.client, short)
 	n, err := integer.Add(ctx, 7)
@@ -72,7 +72,7 @@ func TestNumber(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, sum)
 
-	// Ids from one number, by blocks of three and four.
+	// IDs from one number, in blocks of three and four.
 	const ids = "/numbers/ids"
 	theirLong, err := w.peer.Long(ctx, "ids", ids)
 	require.NoError(t, err)
@@ -92,10 +92,10 @@ func TestNumber(t *testing.T) {
 	for i, id := range all {
 		require.EqualValues(t, i, id)
 	}
-	w.count(t, path, 0) // our mark is gone when nothing is added any more
+	w.count(t, path, 0) // the mark of this library is gone after the last addition
 }
 
-// A value that either language sets and hears of.
+// Either language sets the value, and the other is notified.
 func TestSharedValue(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "shared value", kit.GoToJava, kit.JavaToGo)

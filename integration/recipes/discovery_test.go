@@ -23,7 +23,7 @@ type info struct {
 	Weight  int    `json:"weight"`
 }
 
-// services are the services below base, whose instances have payloads of any kind.
+// services returns the services below base, whose instances have payloads of any kind.
 func services[T any](t *testing.T, c *framework.Client, base string, opts ...discovery.Option) *discovery.Discovery[T] {
 	t.Helper()
 	d, err := discovery.New[T](c, base, opts...)
@@ -31,7 +31,7 @@ func services[T any](t *testing.T, c *framework.Client, base string, opts ...dis
 	return d
 }
 
-// said is an instance as Java tells it.
+// said returns an instance as the Java peer prints it.
 func said[T any](i discovery.Instance[T], class, payload string) string {
 	null := func(empty bool, v any) string {
 		if empty {
@@ -44,7 +44,7 @@ func said[T any](i discovery.Instance[T], class, payload string) string {
 		fmt.Sprint(!i.Disabled), null(i.URISpec == "", i.URI(nil)), class, payload}, " ")
 }
 
-// bytesOf is what a node has in it.
+// bytesOf returns the data of a node.
 func (w *world) bytesOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := w.client.GetData().ForPath(kit.Context(t), path)
@@ -52,8 +52,7 @@ func (w *world) bytesOf(t *testing.T, path string) string {
 	return string(data)
 }
 
-// What Java registers is read here, field by field, and written again: the same bytes. And Java reads what is
-// written here.
+// Go reads Java's registrations field by field, and writes the same bytes. And Java reads the data that Go has written.
 func TestInstancesByteForByte(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "service discovery", kit.GoToJava, kit.JavaToGo)
@@ -70,7 +69,7 @@ func TestInstancesByteForByte(t *testing.T) {
 	raw := services[json.RawMessage](t, w.client, "/go")
 	for _, c := range []struct {
 		fields         []string
-		class, payload string // to Java
+		class, payload string // as Java sees them
 		disabled       bool
 	}{
 		{[]string{"id=bare"}, "null", "null", false},
@@ -110,14 +109,14 @@ func TestInstancesByteForByte(t *testing.T) {
 		_, err = back.Instance(ctx, "svc", id)
 		require.ErrorIs(t, err, javapeer.ErrTimeout)
 	}
-	// An enabled instance with "enabled" in it is one like any other here, and written without.
+	// Go reads an enabled instance with "enabled" in it as any other, and writes it without.
 	require.NoError(t, theirs[true].Register(ctx, "name=svc", "id=on", "time=5"))
 	read, err := services[any](t, w.client, "/java-full").Instance(ctx, "svc", "on")
 	require.NoError(t, err)
 	require.False(t, read.Disabled)
 	require.Contains(t, w.bytesOf(t, "/java-full/svc/on"), `"enabled":true`)
 
-	// A payload that is an object is a Map to Java, or of the class that is said to it.
+	// A payload that is an object is a Map in Java, or of the class that its client names.
 	plain := services[info](t, w.client, "/go")
 	classed := services[info](t, w.client, "/go", discovery.WithPayloadClass("Info"))
 	for _, c := range []struct {
@@ -141,12 +140,12 @@ func TestInstancesByteForByte(t *testing.T) {
 		require.NoError(t, d.Close(ctx))
 	}
 	for _, base := range []string{"/java-compatible", "/java-full", "/go"} {
-		w.gone(t, base) // also those that were static
+		w.gone(t, base) // including the static instances
 	}
 }
 
-// The same id in both languages. Ours takes it from Java, in one transaction. Java deletes a node that it meets
-// and makes its own; if ours is back before that, it deletes that, too, and gives up. So one of them has it.
+// The same ID in both languages. Go takes it from Java, in one transaction. Java deletes an existing node and creates
+// its own; if Go's is back before that, Java deletes that, too, and gives up. So one of them has it.
 func TestOneIDInBothLanguages(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "service discovery", kit.Mixed)
@@ -197,8 +196,8 @@ func TestOneIDInBothLanguages(t *testing.T) {
 	w.gone(t, base)
 }
 
-// A sequential instance of Java's is one here, under its node's name. Java reads those of ours, whose names have
-// something in front.
+// Go reads a sequential instance of Java's like its own, under its node's name. Java reads those of Go, whose names
+// have a prefix.
 func TestSequentialInstances(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "service discovery", kit.GoToJava, kit.JavaToGo)
@@ -232,7 +231,7 @@ func TestSequentialInstances(t *testing.T) {
 		require.NoError(t, r.Unregister(ctx))
 	}
 	w.count(t, base+"/s", 1)
-	require.NoError(t, w.peer.KillSession(ctx)) // Java unregisters another path
+	require.NoError(t, w.peer.KillSession(ctx)) // Java's unregister uses another path
 	limited, cancel := context.WithTimeout(ctx, kit.Patience)
 	defer cancel()
 	require.NoError(t, theirs.Close(limited))

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// The class that docs/from-java-curator.md shows gives Java's holders tokens that grow together with Go's, and
-// none when the node is gone.
+// The class in docs/from-java-curator.md gives Java's holders tokens that grow together with Go's, and none when the
+// node is gone.
 func TestTokensOfJavaAndGo(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick})

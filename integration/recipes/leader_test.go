@@ -19,14 +19,14 @@ import (
 // candidate takes part in an election, in either language.
 type candidate struct {
 	id string
-	// join makes it stand at the end of the line.
+	// join adds it to the end of the line.
 	join func(ctx context.Context) error
-	// lead waits until it leads, and returns since when.
+	// lead waits until it leads, and returns when that was.
 	lead  func(ctx context.Context) (time.Time, error)
 	leads func(ctx context.Context) (bool, error)
-	// ids are the participants as it sees them, the leader first.
+	// ids returns the participants as it sees them, the leader first.
 	ids func(ctx context.Context) ([]string, error)
-	// step has it give up leading; rejoins says whether it stands in line again then by itself.
+	// step ends its term; rejoins means that it then joins the line again by itself.
 	step    func(ctx context.Context) error
 	rejoins bool
 	close   func(ctx context.Context) error
@@ -167,8 +167,8 @@ func javaSelector(peer *javapeer.Peer, path, id string) *candidate {
 	}
 }
 
-// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and
-// the same participants.
+// Go and Java lead in turn, in the order of the line; all of them, and an observer, see the same leader and the same
+// participants.
 func TestElections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

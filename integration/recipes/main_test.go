@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// release gives back what was acquired.
+// release releases a hold.
 type release = func(ctx context.Context) error
 
 // world is a server, and a client of either language with the same default data.
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// golang is one more client here.
+// golang returns one more client of this library.
 func (w *world) golang(t *testing.T) *framework.Client {
 	t.Helper()
 	client, _ := kit.Connected(t, w.node.ConnectString(), framework.WithSessionTimeout(10*time.Second),
@@ -60,7 +60,7 @@ func (w *world) golang(t *testing.T) *framework.Client {
 	return client
 }
 
-// java is one more Java process.
+// java returns one more Java process.
 func (w *world) java(t *testing.T, timeout time.Duration) *javapeer.Peer {
 	t.Helper()
 	peer := javapeer.Start(t)
@@ -82,7 +82,7 @@ func (w *world) count(t *testing.T, path string, n int) {
 
 var guid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// nodes are the nodes below path, sorted, as NAME KIND "DATA", with what is random in names made the same.
+// nodes returns the nodes below path, sorted, as NAME KIND "DATA", with random parts of names replaced.
 func (w *world) nodes(t *testing.T, path string) (all []string) {
 	t.Helper()
 	ctx := kit.Context(t)
@@ -93,7 +93,7 @@ func (w *world) nodes(t *testing.T, path string) (all []string) {
 		require.NoError(t, err)
 		kind := "ephemeral"
 		if stat.EphemeralOwner == 0 {
-			kind = "persistent" // or a container: the server does not say
+			kind = "persistent" // or a container: the server does not report it
 		}
 		all = append(all, guid.ReplaceAllString(name, "GUID")+" "+kind+` "`+string(data)+`"`)
 		names, err := w.client.GetChildren().ForPath(ctx, path+name)
@@ -107,8 +107,7 @@ func (w *world) nodes(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// gone waits until nothing is left of a path: when it is empty the server removes it, since all directories
-// are containers.
+// gone waits until a path is gone: the server removes it when it is empty, since all directories are containers.
 func (w *world) gone(t *testing.T, path string) {
 	t.Helper()
 	ctx := kit.Context(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// Our multi-lock and Java's InterProcessMultiLock on the same paths, in the same order.
+// This library's multi-lock and Java's InterProcessMultiLock on the same paths, in the same order.
 func TestMultiLock(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "multi-lock", kit.GoToJava, kit.JavaToGo)
@@ -21,7 +21,7 @@ func TestMultiLock(t *testing.T) {
 	both := mutex.NewMulti(mutex.Of(mutex.New(w.client, first)), mutex.Of(mutex.New(w.client, second)))
 	theirs, err := w.peer.MultiLock(ctx, "multi", first, second)
 	require.NoError(t, err)
-	for _, path := range []string{first, second} { // not containers, so that they tell what has happened in them
+	for _, path := range []string{first, second} { // not containers, so that they keep the zxids of changes
 		_, err = w.client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, path, nil)
 		require.NoError(t, err)
 	}
@@ -36,7 +36,7 @@ func TestMultiLock(t *testing.T) {
 	w.count(t, first, 1)
 	w.count(t, second, 1)
 	granted := theirs.GoAcquire(javapeer.Forever)
-	w.count(t, first, 2) // it waits for the first one and has nothing of the second
+	w.count(t, first, 2) // it waits for the first lock and has no node at the second
 	w.count(t, second, 1)
 	require.NoError(t, lock.Release(ctx))
 	_, err = granted(ctx)
@@ -46,7 +46,7 @@ func TestMultiLock(t *testing.T) {
 	assert.Empty(t, waiting)
 	require.NoError(t, theirs.Release(ctx))
 	lock = kit.Receive(t, "our turn", waiting)
-	// Without other contenders the last change of a directory is our delete.
+	// Without other contenders the last change of a directory is this client's delete.
 	require.NoError(t, lock.Release(ctx))
 	assert.Greater(t, pzxid(first), pzxid(second), "released in reverse order, as Java does")
 	_, err = theirs.Acquire(ctx, javapeer.Forever)

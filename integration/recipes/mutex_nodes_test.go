@@ -21,13 +21,13 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// created is a create as it was requested: the mode is told there and nowhere else.
+// created is a create as it was requested: only the request has the mode.
 type created struct {
 	Op      int32
 	Request jute.CreateRequest
 }
 
-// creates takes down the creates that go through a proxy.
+// creates records the creates that go through a proxy.
 type creates struct {
 	mu   sync.Mutex
 	list []created
@@ -63,7 +63,7 @@ func (c *creates) request(op int32, body []byte) {
 	}
 }
 
-// seen are the creates, each once, with what must differ made the same.
+// seen returns the creates, each once, with the parts that must differ replaced.
 func (c *creates) seen(root string) (list []created) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,8 @@ func dump(t *testing.T, c *framework.Client, root, path string) (all []dumped) {
 	return all
 }
 
-// What the mutex writes is what Java writes, byte for byte: names, modes, data, rights; also the directories,
-// which the server removes when they are not needed any more.
+// The mutex writes the same as Java, byte for byte: names, modes, data, ACLs; also the directories, which the server
+// removes when they are not needed any more.
 func TestNodesAreThoseOfJava(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: tick, ContainerCheckInterval: 500 * time.Millisecond})
@@ -133,7 +133,7 @@ func TestNodesAreThoseOfJava(t *testing.T) {
 	})
 	javaTree := dump(t, observer, "/java", "/java")
 
-	// Java's default data is the address of the host; ours is empty unless the application says otherwise.
+	// Java's default data is the address of the host; this library's is empty unless the application sets it.
 	address := javaTree[len(javaTree)-1].Data
 	assert.NotEmpty(t, address)
 	var byGo creates
@@ -169,7 +169,7 @@ func TestNodesAreThoseOfJava(t *testing.T) {
 		names, err := observer.GetChildren().ForPath(ctx, "/")
 		return assert.NoError(t, err) && assert.ObjectsAreEqual([]string{"zookeeper"}, names)
 	})
-	// They are made anew when they are needed again.
+	// They are created again when they are needed.
 	require.NoError(t, mutex.New(client, "/go/locks/deep/orders").
 		Do(ctx, func(context.Context) error { return nil }))
 	_, err = lock.Acquire(ctx, javapeer.Forever)

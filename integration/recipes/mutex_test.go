@@ -17,12 +17,12 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// party is a contender of either language.
+// party is a contender in either language.
 type party struct {
 	name    string
 	acquire func(ctx context.Context) (node string, err error)
 	release func(ctx context.Context) error
-	// line is the participants' nodes as the party sees them.
+	// line returns the participants' nodes as the party sees them.
 	line func(ctx context.Context) ([]string, error)
 }
 
@@ -74,15 +74,15 @@ func javaParty(t *testing.T, name, connect, path string) *party {
 
 func number(node string) string { return node[strings.LastIndex(node, "lock-"):] }
 
-// turn is a time for which a party certainly had the lock.
+// turn is a time during which a party certainly had the lock.
 type turn struct {
 	who      string
 	node     string
 	from, to time.Time
 }
 
-// Go and Java take turns at one path: in the order of the line, never two at once, and both see the same line
-// with both in it.
+// Go and Java take turns at one path: in the order of the line, never two at a time, and both see the same line with
+// both in it.
 func TestTurnsWithJava(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "mutex", kit.Mixed)
@@ -109,7 +109,7 @@ func TestTurnsWithJava(t *testing.T) {
 				full := len(turns) < len(parties)*(rounds-1)
 				mu.Unlock()
 				if full {
-					// Everybody else queues again right after a turn: when all are there the next turns are decided.
+					// All others join the line again right after a turn: when all are there the next turns are decided.
 					lines := map[string][]string{}
 					kit.Soon(t, "all of them in line", func() bool {
 						line, err := p.line(ctx)
@@ -140,7 +140,7 @@ func TestTurnsWithJava(t *testing.T) {
 		assert.False(t, next.from.Before(turns[i].to), "%s holds while %s does", next.who, turns[i].who)
 		assert.Greater(t, number(next.node), number(turns[i].node), "the order of the line")
 	}
-	// With all in line all the time everybody's turn comes every fourth time.
+	// With all in line all the time each has every fourth turn.
 	for i, next := range turns[:len(parties)*(rounds-1)] {
 		assert.Equal(t, turns[i%len(parties)].who, next.who, "turn %d", i)
 	}

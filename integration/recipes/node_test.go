@@ -23,7 +23,7 @@ func keep(t *testing.T, c *framework.Client, path, data string, opts ...node.Opt
 	return k
 }
 
-// Either language makes the same nodes, of all kinds, and makes them anew under the same name.
+// Either language creates the same nodes, of all kinds, and creates them again under the same name.
 func TestNodesOfKeepers(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "persistent node", kit.GoToJava, kit.JavaToGo)
@@ -85,7 +85,7 @@ func TestNodesOfKeepers(t *testing.T) {
 	w.gone(t, "/ttl")
 }
 
-// Ours waits for Java's node to go, and Java's is there when ours has gone.
+// Go waits until Java's node is gone, and Java creates its node when Go's is gone.
 func TestKeepersOfOnePath(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "persistent node", kit.Mixed)
@@ -111,7 +111,7 @@ func TestKeepersOfOnePath(t *testing.T) {
 	}
 	require.Equal(t, session.ID(), owner())
 
-	// Java takes it for its own and writes into it; that is left as it is.
+	// Java takes the node for its own and writes into it; Go does not overwrite that.
 	theirs, err := w.peer.Node(ctx, "n", path, "EPHEMERAL", false, "theirs")
 	require.NoError(t, err)
 	kit.Soon(t, "Java's data", func() bool {
@@ -123,7 +123,7 @@ func TestKeepersOfOnePath(t *testing.T) {
 	require.NoError(t, ours.Close(ctx))
 	kit.Soon(t, "Java's own node", func() bool { o := owner(); return o != 0 && o != session.ID() })
 
-	// And it is taken over from Java, once: Java's waits until ours goes.
+	// Go takes the node over from Java, once: Java waits until Go's is gone.
 	over := keep(t, w.client, path, "ours", node.WithTakeover(node.AtStart))
 	require.Equal(t, session.ID(), owner())
 	require.NoError(t, theirs.Close(ctx))

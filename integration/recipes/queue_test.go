@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/recipes/queue"
 )
 
-// consumed is what a Go consumer has consumed, in order.
+// consumed has the items of a Go consumer, in order.
 type consumed struct {
 	mu    sync.Mutex
 	items []string
@@ -47,8 +47,7 @@ func consume(t *testing.T, q *queue.Queue) (c *consumed, stop func()) {
 	}
 }
 
-// Each kind of queue, put by either language and consumed by the other, with a lock path and without, in
-// order.
+// Each kind of queue, put by either language and consumed by the other, with a lock path and without, in order.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "queue", kit.GoToJava, kit.JavaToGo)
@@ -75,7 +74,7 @@ func TestQueue(t *testing.T) {
 		}, []string{"5", "-1", "", "7", "-3"}},
 	} {
 		for _, lock := range []string{"", "/locks-of-" + kind.name} {
-			ctx := kit.Context(t) // for each, since machines are busy
+			ctx := kit.Context(t) // one for each, since machines are busy
 			path := "/queues/" + kind.name + lock
 			opts := []queue.Option{queue.WithOrder(kind.order)}
 			var lockPath []string

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// A revocable holder in either language hears that the other wants the lock, and gives it up.
+// A revocable holder in either language is notified of the other's request, and releases the lock.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "revocation", kit.GoToJava, kit.JavaToGo)

@@ -49,8 +49,8 @@ func javaGuest(t *testing.T, peer *javapeer.Peer, path, name string) *guest {
 	}}
 }
 
-// A queue of readers and writers of both languages is served in its order: neighbouring readers together,
-// writers alone.
+// A line of readers and writers of both languages is granted in its order: neighbouring readers together, writers
+// alone.
 func TestReadersAndWritersInLine(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "read-write lock", kit.Mixed)
@@ -112,7 +112,7 @@ func TestReadersAndWritersInLine(t *testing.T) {
 	w.gone(t, "/rw")
 }
 
-// Java respects the read lock that a writer here keeps, and the other way round.
+// Java respects the read lock that a Go writer keeps, and the other way round.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestDowngrade(t *testing.T) {
 		javaReads := kit.Receive(t, "Java's read lock", reader)
 		require.True(t, read.Valid(), "they read together")
 		require.NoError(t, javaReads(ctx))
-		// Another writer in Java comes, looks, and goes.
+		// Another Java writer tries to acquire, and gives up.
 		_, late, err := w.peer.ReadWrite(ctx, "late", path)
 		require.NoError(t, err)
 		_, err = late.Acquire(ctx, 500*time.Millisecond)
@@ -179,9 +179,9 @@ func TestDowngrade(t *testing.T) {
 		require.NoError(t, release(ctx))
 		require.NoError(t, kit.Receive(t, "the writer's turn", writer).Release(ctx))
 	})
-	// CURATOR-621: up to 5.4 the place of Java's read lock is at the end of the line, behind a writer that waits. It cannot
-	// be told from that of a reader who waits, and so our writer gets in, as a Java writer would. What can be defended is
-	// the store, by the tokens.
+	// CURATOR-621: up to 5.4 the node of Java's read lock is at the end of the line, behind a writer that waits. It
+	// cannot be distinguished from the node of a waiting reader, so Go's writer is granted, as a Java writer would be.
+	// Only the tokens protect the store then.
 	t.Run("Java downgrades while a writer waits", func(t *testing.T) {
 		kit.Interop(t, "read-write lock", kit.JavaToGo)
 		const path = "/downgrade/overtaken"

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// borrower takes leases in either language.
+// borrower acquires leases in either language.
 type borrower struct {
 	name    string
 	acquire func(ctx context.Context, n int) (release func(ctx context.Context) error, err error)
@@ -40,7 +40,8 @@ func javaBorrower(s *javapeer.Semaphore, name string) *borrower {
 	}}
 }
 
-// Go and Java have leases side by side, with the same nodes; of each one waits, and is granted what the other returns.
+// Go and Java hold leases at the same time, with the same nodes; one of each waits, and is granted the leases that the
+// other releases.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "semaphore", kit.Mixed)
@@ -56,8 +57,8 @@ func TestLeases(t *testing.T) {
 		require.NoError(t, err)
 		borrowers = append(borrowers, javaBorrower(s, "java "+strconv.Itoa(i)))
 	}
-	// Two of one language and one of the other: the nodes are the same. The directory of the line is empty: the
-	// server may have removed it by now.
+	// Two leases of one language and one of the other: the nodes are the same. The directory of the line is empty, so
+	// the server may have removed it already.
 	ours, err := borrowers[0].acquire(ctx, 1)
 	require.NoError(t, err)
 	theirs, err := borrowers[3].acquire(ctx, 2)
@@ -70,7 +71,7 @@ func TestLeases(t *testing.T) {
 	taken, max, err := semaphore.New(w.client, path, leases).Usage(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []int{leases, leases}, []int{taken, max})
-	// One of each waits, and hears of a release by the other language.
+	// One of each waits, and is notified of a release by the other language.
 	javaWaits := kit.Call(t, kit.Context(t), func(ctx context.Context) (release, error) {
 		return borrowers[4].acquire(ctx, 1)
 	})
@@ -148,7 +149,7 @@ func TestSharedCount(t *testing.T) {
 	require.NoError(t, theirCount.Set(ctx, 3))
 	third := kit.Receive(t, "our lease when Java has set 3", goWaits)
 
-	// It shrinks: holders finish, and nobody gets a lease until enough of them have.
+	// The number shrinks: holders release, and no contender gets a lease until enough of them have.
 	require.NoError(t, theirCount.Set(ctx, -2))
 	value, err := ourCount.Get(ctx)
 	require.NoError(t, err)
@@ -170,8 +171,8 @@ func TestSharedCount(t *testing.T) {
 	w.gone(t, "/shared")
 }
 
-// Java takes several leases one by one, and stands in line with a part of them behind ours, which waits for that very part:
-// ours steps back.
+// Java takes several leases one by one, and waits in line with a part of them behind a Go waiter that needs that very
+// part: Go steps back.
 func TestStepsBackForJava(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "semaphore", kit.Mixed)
@@ -194,7 +195,7 @@ func TestStepsBackForJava(t *testing.T) {
 		return ours.acquire(ctx, leases)
 	})
 	w.count(t, path+"/locks", 2)
-	require.NoError(t, one(ctx)) // Java has a part now and goes to the end of the line
+	require.NoError(t, one(ctx)) // Java has a part now and joins the end of the line
 	require.NoError(t, others(ctx))
 	javaHas := kit.Receive(t, "Java's two leases", javaWaits)
 	assert.Empty(t, goWaits)

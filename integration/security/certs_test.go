@@ -86,13 +86,14 @@ func (a *authority) issue(name string, valid time.Duration) string {
 	return a.write(name+".pem", append(block("PRIVATE KEY", der), block("CERTIFICATE", cert.Raw)...))
 }
 
-// client is what a client with a certificate of this name needs.
+// client returns the files of a client with a certificate of this name.
 func (a *authority) client(name string) framework.TLSFiles {
 	pair := a.issue(name, time.Hour)
 	return framework.TLSFiles{CA: a.ca, Cert: pair, Key: pair}
 }
 
-// server are the lines of a server behind TLS on the port. Clients need a certificate, or "none" is said.
+// server returns the configuration of a server with TLS on the port. clients is "need" or "none" for client
+// certificates.
 func (a *authority) server(port int, pair, clients string) []string {
 	return []string{
 		fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=" + clients,

@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Two identities, and Java as a third, share a lock of which strangers see nothing.
+// Two identities, and Java as a third, share a lock whose nodes other clients cannot see.
 func TestLockBetweenIdentities(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{}.WithSASL(t, users))
@@ -40,14 +40,14 @@ func TestLockBetweenIdentities(t *testing.T) {
 		names, err := a.GetChildren().ForPath(ctx, path)
 		return err == nil && len(names) == 2
 	})
-	// What the one may not do to the other's node.
+	// Operations that one identity may not do on the other's node.
 	_, err = b.SetData().ForPath(ctx, held.Path(), []byte("__REVOKE__"))
 	assert.ErrorIs(t, err, framework.ErrNoAuth)
 	_, err = b.SetACL().WithACL(framework.OpenACL()...).ForPath(ctx, held.Path())
 	assert.ErrorIs(t, err, framework.ErrNoAuth)
 	_, err = b.GetData().ForPath(ctx, held.Path())
 	assert.NoError(t, err)
-	// A stranger may do nothing.
+	// A client without credentials may do nothing.
 	c, _ := kit.Connected(t, node.Addr(), framework.WithRetry(retry.RetryNTimes{}))
 	_, err = c.GetChildren().ForPath(ctx, path)
 	assert.ErrorIs(t, err, framework.ErrNoAuth)
@@ -59,7 +59,7 @@ func TestLockBetweenIdentities(t *testing.T) {
 	second := kit.Receive(t, "the grant", granted)
 	assert.Greater(t, second.FencingToken(), held.FencingToken())
 
-	// Java, logged in by its own means, queues behind it and is granted.
+	// Java, with its own login, joins the line behind it and is granted.
 	peer := javapeer.Start(t, zkserver.JAASClient(t, "java", users["java"]))
 	require.NoError(t, peer.Connect(ctx, node.ConnectString(), calm))
 	theirs, err := peer.Mutex(ctx, "m", path)
@@ -80,14 +80,14 @@ func TestLockBetweenIdentities(t *testing.T) {
 	require.NoError(t, theirs.Release(ctx))
 	third := kit.Receive(t, "the grant after Java", granted)
 
-	// A client that may leave the queue may delete the nodes of others, too. The hold notices.
+	// A client that may leave the line may also delete the nodes of others. The hold notices.
 	require.NoError(t, b.Delete().ForPath(ctx, third.Path()))
 	kit.Closed(t, "the hold", third.Context().Done())
 	assert.ErrorIs(t, context.Cause(third.Context()), framework.ErrNodeDeleted)
 	assert.False(t, third.Valid())
 }
 
-// Java and Go share a lock by digest logins, with either preset here. Each knows only the other's hash.
+// Java and Go share a lock by digest logins, with either ACL preset of this library. Each knows only the other's hash.
 func TestLockWithJavaByDigest(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{})
@@ -140,8 +140,8 @@ func TestLockWithJavaByDigest(t *testing.T) {
 	}
 }
 
-// Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login
-// that has made it.
+// Two logins that also share a digest: neither may change the common nodes, and each node only the login that has
+// created it.
 func TestContendersWhoShareAnIdentity(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{}.WithSASL(t, users))
@@ -167,7 +167,7 @@ func TestContendersWhoShareAnIdentity(t *testing.T) {
 	for name, c := range map[string]*framework.Client{"alice": a, "bob": b, "team": team} {
 		for _, at := range []string{"/shop", "/shop/locks", path, held.Path()} {
 			if name == "alice" && at == held.Path() {
-				continue // hers
+				continue // alice's own node
 			}
 			_, err := c.SetACL().WithACL(framework.OpenACL()...).ForPath(ctx, at)
 			assert.ErrorIs(t, err, framework.ErrNoAuth, "%s: %s", name, at)
@@ -180,9 +180,9 @@ func TestContendersWhoShareAnIdentity(t *testing.T) {
 	require.NoError(t, kit.Receive(t, "the grant", granted))
 }
 
-// The password of a session follows from its id. Where logins are required it is not enough to end a session,
-// but anyone who has both can still throw its owner's connection out: that needs a closed network, or
-// certificates.
+// The password of a session follows from its id. Where logins are required these two do not suffice to end a session,
+// but a client that has both can still close the connection of the session's owner: against that only a closed network,
+// or certificates, help.
 func TestAStrangerWithTheSessionsID(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true"}}.WithSASL(t, users))
@@ -202,8 +202,7 @@ func TestAStrangerWithTheSessionsID(t *testing.T) {
 	assert.NoError(t, s.Context().Err())
 }
 
-// endSession attaches to a session with nothing but its id, asks for its end, and returns the server's answer
-// to that.
+// endSession attaches to a session with nothing but its id, requests its end, and returns the server's reply to that.
 func endSession(t *testing.T, addr string, id int64) int32 {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)

@@ -23,12 +23,12 @@ func start(t *testing.T, options zkserver.Options) *zkserver.Node {
 	return zkserver.Start(t, options)
 }
 
-// calm is a session timeout that a busy machine does not use up by itself.
+// calm is a session timeout that is long enough for a busy machine.
 const calm = 15 * time.Second
 
-// survives takes a client with these options through a cut of its connection to addr: its watches on a node
-// that only it may touch fire for what happens meanwhile, its lock is held throughout, and it takes exactly
-// one new connection. inside are the options of somebody with the same rights.
+// survives takes a client with these options through a cut of its connection to addr. Its watches on a node that only
+// it may touch report the changes during the cut, its lock is held throughout, and it opens exactly one new connection.
+// inside and insider are the address and options of another client with the same rights.
 func survives(
 	t *testing.T, addr, inside string, insider []framework.Option, opts ...framework.Option,
 ) *framework.Client {
@@ -66,7 +66,7 @@ func survives(
 		kit.Receive(t, "a new event", all.C))
 	assert.True(t, lock.Valid())
 	require.NoError(t, lock.Release(ctx))
-	time.Sleep(1500 * time.Millisecond) // whatever loops would do so now
+	time.Sleep(1500 * time.Millisecond) // time for a loop to show itself
 	assert.False(t, states.Heard())
 	stats := link.Stats()
 	assert.EqualValues(t, 1, stats.Accepted-stats.Refused-(before.Accepted-before.Refused), "one new connection")
@@ -74,8 +74,8 @@ func survives(
 	return c
 }
 
-// refused is a client that never gets in: it is told the reason, and does not hammer the server. On a busy
-// machine the first attempts may fail for want of time.
+// refused connects a client that the server never accepts: the client reports the reason, and does not reconnect too
+// often. On a busy machine the first attempts may time out.
 func refused(t *testing.T, addr string, reason func(error) bool, opts ...framework.Option) error {
 	t.Helper()
 	link := proxy.New(t, addr)

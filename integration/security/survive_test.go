@@ -28,7 +28,7 @@ func unauthenticated(err error) bool { return errors.Is(err, framework.ErrAuthFa
 
 func noTLS(err error) bool { return errors.Is(err, framework.ErrTLS) }
 
-// because finds an error of the type within ErrTLS.
+// because reports whether there is an error of the type within ErrTLS.
 func because[E error](err error) bool {
 	var e E
 	return noTLS(err) && errors.As(err, &e)
@@ -42,7 +42,7 @@ func digest(user, password string) framework.Option {
 	return framework.WithAuth("digest", []byte(user+":"+password))
 }
 
-// The server shows a certificate, clients need none: they have another credential.
+// The server shows a certificate; clients have another credential and need none.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, elsewhere := newAuthority(t), newAuthority(t)
@@ -71,7 +71,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A server whose certificate has run out is refused.
+// A server with an expired certificate is refused.
 func TestExpiredServer(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
@@ -164,7 +164,7 @@ var users = map[string]string{"alice": `p"a\ss, word=`, "bob": "bobs", "päul": 
 
 func sasl(user string) framework.Option { return framework.WithSASLDigest(user, users[user]) }
 
-// Any session without a login is refused by the server.
+// The server refuses any session without a login.
 func TestSASLRequired(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{Config: []string{"sessionRequireClientSASLAuth=true",
@@ -200,8 +200,8 @@ func TestSASLRequired(t *testing.T) {
 	t.Run("nobody", func(t *testing.T) { t.Parallel(); unwelcome(t, node.Addr()) })
 }
 
-// unwelcome is a client that the server only refuses when it asks for something: it may be announced as
-// connected once, and not again.
+// unwelcome connects a client that the server refuses only at its first request: the client may report Connected once,
+// and not again.
 func unwelcome(t *testing.T, addr string, opts ...framework.Option) {
 	t.Helper()
 	link := proxy.New(t, addr)
@@ -245,7 +245,7 @@ func TestEnforcedAuth(t *testing.T) {
 	}
 }
 
-// A server without a JAAS section knows no logins. The client says so instead of waiting forever.
+// A server without a JAAS section has no logins. The client returns an error instead of waiting forever.
 func TestNoSASL(t *testing.T) {
 	t.Parallel()
 	node := start(t, zkserver.Options{})

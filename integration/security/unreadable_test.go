@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// What the recipes do with nodes of their own that they may not READ: since 3.8.4 and 3.9.2 exists is refused, too.
+// Recipes work with their own nodes that they may not READ: since 3.8.4 and 3.9.2 exists is refused, too.
 func TestNodesThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	server := start(t, zkserver.Options{})
@@ -83,7 +83,7 @@ func TestNodesThatMayNotBeRead(t *testing.T) {
 	}
 	none("/double")
 
-	// A chroot that may not be read is there, and a namespace's root that is missing stays so.
+	// A chroot that may not be read exists, and a namespace's root that is missing stays so.
 	require.NoError(t, open.Ensure(ctx, "/app"))
 	_, err = open.SetACL().WithACL(unreadable).ForPath(ctx, "/app")
 	require.NoError(t, err)

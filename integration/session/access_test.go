@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// Credentials are presented on every connection before anything else, so that watches on protected nodes are
-// armed again with their rights.
+// Credentials are sent on every connection before anything else, so that watches on protected nodes are armed again
+// with their rights.
 func TestCredentialsThroughReconnect(t *testing.T) {
 	kit.Needs(t, kit.PersistentWatches)
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestCredentialsThroughReconnect(t *testing.T) {
 	link := proxy.New(t, node.Addr())
 	auth := framework.WithAuth("digest", []byte("user:secret"))
 	actors := two(t, link.Addr(), calm, auth, framework.WithDefaultACL(framework.CreatorACL()...))
-	// One that is never cut off does what happens in between; one without credentials must not get in.
+	// One client is never cut off and makes the changes in between; a client without credentials must not get access.
 	insider, _ := kit.Connected(t, node.Addr(), auth)
 	outsider, _ := kit.Connected(t, node.Addr())
 
@@ -61,7 +61,7 @@ func TestCredentialsThroughReconnect(t *testing.T) {
 		assert.Equal(t, framework.EventNodeDataChanged, kit.Receive(t, "the missed change", watches[a][0].C).Type)
 		assert.Equal(t, framework.EventNodeChildrenChanged,
 			kit.Receive(t, "the missed child", watches[a][1].C).Type)
-		// What the one-shot watches below have to tell, it hears too.
+		// This watch also gets the events of the one-shot watches below it.
 		for kit.Receive(t, "the gap", watches[a][2].C).Type != framework.EventReset {
 		}
 		data, err := a.GetData().ForPath(kit.Context(t), a.name+"/data")
@@ -77,8 +77,8 @@ func TestCredentialsThroughReconnect(t *testing.T) {
 	assert.EqualValues(t, before+2, stats.Accepted-stats.Refused, "one new connection each")
 }
 
-// A credential that the server refuses closes the connection each time. That is told, and the server is not
-// hammered.
+// A credential that the server refuses closes the connection each time. The client reports that, and does not reconnect
+// too often.
 func TestRefusedCredential(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -93,13 +93,13 @@ func TestRefusedCredential(t *testing.T) {
 	stats := link.Stats()
 	t.Logf("%d connections in 3 s", stats.Accepted)
 	assert.LessOrEqual(t, stats.Accepted, int64(12))
-	// In between there is a connection each time: the server answers the handshake before it refuses.
+	// Each time there is a connection in between: the server replies to the handshake before it refuses.
 	kit.Soon(t, "the reason is told",
 		func() bool { return errors.Is(c.WaitConnected(ctx), framework.ErrAuthFailed) })
 }
 
-// A request of exactly the server's limit is executed, one byte more is refused before it is sent and costs
-// nothing.
+// A request of exactly the server's limit is executed; a request of one byte more is refused before it is sent, and the
+// connection stays.
 func TestPacketLimit(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -123,7 +123,7 @@ func TestPacketLimit(t *testing.T) {
 			a.TransactionOp().SetData().ForPath(path, make([]byte, limit/2)))
 		assert.ErrorIs(t, err, framework.ErrTooLarge)
 	}
-	// That it is the server's limit: a client told otherwise loses its connection.
+	// It is the server's limit: a client with a larger one loses its connection.
 	reckless, _ := kit.Connected(t, node.ConnectString(), framework.WithMaxFrame(2*limit))
 	states := kit.Watch(t, reckless)
 	states.Next(framework.Connected, 1)
@@ -133,7 +133,7 @@ func TestPacketLimit(t *testing.T) {
 	assert.ErrorIs(t, err, framework.ErrTooLarge)
 	states.Next(framework.Suspended, 1)
 	states.Next(framework.Reconnected, 1)
-	// In the foreground, too, it is not tried again and again.
+	// In the foreground, too, the request is not retried.
 	_, err = reckless.SetData().ForPath(kit.Context(t), "/zookeeper", make([]byte, limit))
 	assert.ErrorIs(t, err, framework.ErrTooLarge)
 	assert.ErrorIs(t, err, framework.ErrOutcomeUnknown)

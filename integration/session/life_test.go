@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// A close that returns nil was acknowledged: the ephemeral nodes are gone then, and others were told.
+// A close that returns nil was acknowledged: the ephemeral nodes are gone by then, and watches on them have fired.
 func TestCloseIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -39,8 +39,8 @@ func TestCloseIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A server that hangs longer than the session timeout: suspended within the silence that the rule allows,
-// lost when it says so, and back with the next session.
+// A server is paused for longer than the session timeout: the client is suspended within the silence that the rule
+// allows, the session is lost at the time that the rule sets, and the client reconnects with the next session.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -52,7 +52,7 @@ func TestServerHangs(t *testing.T) {
 	}
 	node.Pause()
 	paused := time.Now()
-	time.Sleep(20 * time.Millisecond) // what was answered before is read
+	time.Sleep(20 * time.Millisecond) // earlier replies are read by then
 	promised := map[*actor]time.Time{}
 	for _, a := range actors {
 		promised[a] = time.Now().Add(a.Safety().Remaining)
@@ -60,7 +60,7 @@ func TestServerHangs(t *testing.T) {
 	}
 	for _, a := range actors {
 		suspended := a.states.Next(framework.Suspended, 1)
-		// Silence is a third of the timeout, looked at every twelfth.
+		// A connection is closed after a silence of a third of the timeout, checked every twelfth.
 		timeout := a.first.Timeout()
 		t.Logf("suspended %v after the pause, timeout %v", suspended.Sub(paused), timeout)
 		assert.LessOrEqual(t, suspended.Sub(paused), timeout/3+timeout/12+kit.Slack(), "at the latest")
@@ -89,7 +89,7 @@ func TestServerHangs(t *testing.T) {
 	}
 }
 
-// A server that hangs for less than the session timeout costs the connection and nothing else.
+// A server that is paused for less than the session timeout costs only the connection.
 func TestServerHangsBriefly(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -112,7 +112,7 @@ func TestServerHangsBriefly(t *testing.T) {
 	}
 }
 
-// A server that goes away and comes back with its data keeps the session.
+// A server that stops and starts again with its data keeps the session.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -128,7 +128,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// A server that takes the connect request and never answers is given up in time for another one.
+// A server that takes the connect request and never replies is given up in time for another server.
 func TestHalfHandshake(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -148,7 +148,7 @@ func TestHalfHandshake(t *testing.T) {
 		assert.Equal(t, framework.StateChange{State: framework.Connected, Epoch: 1}, c.State())
 	}
 
-	// With a server in the list that answers, the silent one only costs its share of the time.
+	// With a server in the list that replies, the silent one costs only its share of the time.
 	link.Hang(proxy.ToClient)
 	for range 4 { // the order is random
 		began := time.Now()
@@ -159,7 +159,7 @@ func TestHalfHandshake(t *testing.T) {
 	link.Heal()
 }
 
-// The same with a session that exists: the server attaches it and the client is not told.
+// The same with a session that exists: the server attaches it and the client gets no reply.
 func TestHalfReattach(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -185,8 +185,8 @@ func TestHalfReattach(t *testing.T) {
 	}
 }
 
-// Somebody else ends the session with its id and password. The connection breaks, and the next answer says
-// that it is over: nobody waits for the timeout.
+// Another client ends the session with its id and password. The connection breaks, and the next reply reports the
+// expiry: the client does not wait for the timeout.
 func TestSessionIsEndedBySomebodyElse(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -211,8 +211,8 @@ func TestSessionIsEndedBySomebodyElse(t *testing.T) {
 	}
 }
 
-// A server whose data was wiped knows neither the session nor the zxids that the client has seen: it refuses.
-// The session ends on time, and after a while the client believes what it sees.
+// A server whose data was wiped knows neither the session nor the zxids that the client has seen: the client cannot
+// connect. The session is lost on time, and after a while the client accepts the server's state.
 func TestDataIsWiped(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})
@@ -220,7 +220,7 @@ func TestDataIsWiped(t *testing.T) {
 	actors := two(t, node.ConnectString(), timeout)
 	for _, a := range actors {
 		a.ephemeral(t, "e")
-		for range 20 { // zxids that the new server does not have
+		for range 20 { // writes with zxids that the new server does not have
 			_, err := a.SetData().ForPath(kit.Context(t), a.name, []byte("x"))
 			require.NoError(t, err)
 		}

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // tick is the servers' unit of time here: they expire sessions with this precision.
 const tick = 200 * time.Millisecond
 
-// Session timeouts: brief where a story waits for the end of one, calm where a busy machine must not make a
-// suspension of its own.
+// Session timeouts: brief where a test waits for the end of a session, calm where a busy machine must not cause a
+// suspension.
 const (
 	brief = 4 * time.Second
 	calm  = 30 * time.Second
@@ -31,7 +31,7 @@ func server(t *testing.T, options zkserver.Options) *zkserver.Node {
 	return zkserver.Start(t, options)
 }
 
-// actor is one of the two clients of a story.
+// actor is one of the two clients of a test.
 type actor struct {
 	*framework.Client
 	first  *framework.Session
@@ -39,7 +39,7 @@ type actor struct {
 	name   string // of its own directory
 }
 
-// two makes two clients of the same server.
+// two returns two clients of the same server.
 func two(t *testing.T, connect string, timeout time.Duration, opts ...framework.Option) []*actor {
 	t.Helper()
 	opts = append(opts, framework.WithSessionTimeout(timeout))
@@ -73,7 +73,7 @@ func (a *actor) hold(t *testing.T, path string, loss framework.LossPolicy) *fram
 	return h
 }
 
-// there says whether a node exists, as seen by any client after everything that was committed before.
+// there reports whether a node exists, as any client sees it after all earlier commits.
 func there(t *testing.T, c *framework.Client, path string) bool {
 	t.Helper()
 	ctx := kit.Context(t)

@@ -39,7 +39,7 @@ func TestChrootAndNamespace(t *testing.T) {
 		require.NoError(t, err)
 		assert.Subset(t, names, []string{"team", "other"})
 
-		// The root of a namespace comes into being by itself.
+		// The root of a namespace is created automatically.
 		_, err = a.UsingNamespace(fmt.Sprintf("fresh%d", i)).Create().ForPath(ctx, "/x", nil)
 		require.NoError(t, err)
 		assert.True(t, there(t, root, fmt.Sprintf("/apps/one/fresh%d/x", i)))
@@ -57,7 +57,7 @@ func TestChrootAndNamespace(t *testing.T) {
 	assert.ErrorIs(t, err, framework.ErrNoNode)
 }
 
-// Every kind of node does what its kind promises, the server's reaper included.
+// Every kind of node fulfills its promises, the server's reaper included.
 func TestCreateModes(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{ExtendedTypes: true, ContainerCheckInterval: 100 * time.Millisecond})
@@ -69,7 +69,7 @@ func TestCreateModes(t *testing.T) {
 	actors.Wait()
 }
 
-// createModes must not end the test: it is not on its goroutine.
+// createModes must not end the test: it is not on the test's goroutine.
 func createModes(t *testing.T, a *actor, observer *framework.Client) {
 	ctx := kit.Context(t)
 	create := func(mode framework.CreateMode, name string, ttl time.Duration) (string, framework.Stat) {
@@ -132,7 +132,7 @@ func createModes(t *testing.T, a *actor, observer *framework.Client) {
 	assert.NoError(t, a.Delete().ForPath(ctx, a.name+"/c1/c2/leaf"))
 	kit.Soon(t, "the empty containers are reaped", func() bool { return gone(container) && gone(a.name+"/c1") })
 	assert.False(t, gone(persistent))
-	// Reaped parents are made again.
+	// Reaped parents are created again.
 	for range 20 {
 		path, err := a.Create().CreatingParentContainersIfNeeded().ForPath(ctx, a.name+"/c1/c2/leaf", nil)
 		assert.NoError(t, err)
@@ -198,8 +198,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// Watches of all kinds through a reconnect: what happened in the gap is told, by an event of its own where
-// the server can know, by a reset where it cannot, and afterwards everything works on.
+// Watches of all kinds through a reconnect: changes during the gap are reported, by their own events where the server
+// can know them, by a reset where it cannot, and after that all watches still work.
 func TestWatchesThroughReconnect(t *testing.T) {
 	kit.Needs(t, kit.PersistentWatches)
 	t.Parallel()
@@ -280,7 +280,8 @@ func TestWatchesThroughReconnect(t *testing.T) {
 	kit.Soon(t, "the server knows of no watch", func() bool { return kit.Watches(t, node) == 0 })
 }
 
-// What one goroutine queues in the background is executed in that order, and callbacks run in that order.
+// Operations that one goroutine starts in the background are executed in that order, and their callbacks run in that
+// order.
 func TestBackgroundOrder(t *testing.T) {
 	t.Parallel()
 	node := server(t, zkserver.Options{})

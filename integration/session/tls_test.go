@@ -69,14 +69,14 @@ func (a *authority) issue(name string, serial int64) (*x509.Certificate, *ecdsa.
 	}, a.cert, key), key
 }
 
-// client is the configuration of a client with a certificate of its own.
+// client returns the configuration of a client with its own certificate.
 func (a *authority) client(name string, serial int64) *tls.Config {
 	cert, key := a.issue(name, serial)
 	return &tls.Config{RootCAs: a.pool,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
 }
 
-// server is the configuration of a server: PEM files, as ZooKeeper takes them since 3.5.5.
+// server returns the configuration of a server: PEM files, which ZooKeeper accepts since 3.5.5.
 func (a *authority) server(port int) []string {
 	dir := a.t.TempDir()
 	cert, key := a.issue("server", 2)
@@ -131,7 +131,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "x509", ID: "CN=somebody"}}, acl)
 
-	// All of these are refused, at once by the one side or the other.
+	// All of these are refused immediately, by one side or the other.
 	stranger := ca.client("stranger", 4).Certificates
 	for what, opts := range map[string][]framework.Option{
 		"a client without a certificate":            {framework.WithTLS(&tls.Config{RootCAs: ca.pool})},

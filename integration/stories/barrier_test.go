@@ -37,7 +37,7 @@ func barriers(g *group, s *scene) part {
 				think(ctx)
 				this.removing.Store(true)
 				do(b.Remove)
-				if ctx.Err() != nil { // a barrier stays until somebody removes it
+				if ctx.Err() != nil { // the barrier must be removed all the same
 					s.fine(g.t.Context(), b.Remove(kit.Context(g.t)))
 				}
 			} else {
@@ -45,7 +45,7 @@ func barriers(g *group, s *scene) part {
 				case <-this.set:
 				case <-ctx.Done():
 				}
-				// A member may lag, and not know of the barrier yet. After a write of our own it does.
+				// A member may lag, and not have the barrier yet. After a write of this client it does.
 				do(func(ctx context.Context) error {
 					_, err := g.clients[who].Create().CreatingParentContainersIfNeeded().OrSetData().
 						ForPath(ctx, fmt.Sprintf("%s/mark-%d", s.path, who), nil)
@@ -66,17 +66,17 @@ func barriers(g *group, s *scene) part {
 // meeting is one round of a double barrier.
 type meeting struct {
 	path string
-	ctx  context.Context // ends when a client has failed: the others would wait for nothing
+	ctx  context.Context // ends when a client has failed: the others would wait in vain
 	stop context.CancelFunc
 
 	mu      sync.Mutex
-	came    int // have begun to enter
+	came    int // number of clients that have begun to enter
 	broken  bool
 	inside  [clients]*barrier.Member
 	leaving [clients]bool
 }
 
-// fails says that somebody does not go through with it.
+// fails ends the round: a client has failed.
 func (m *meeting) fails() {
 	m.mu.Lock()
 	m.broken = true

@@ -28,14 +28,14 @@ type copies struct {
 	mark     *cache.Single // the mark of this client
 
 	mu     sync.Mutex
-	played map[string]cache.Node // what the events of the tree come to
+	played map[string]cache.Node // result of the events of the tree
 }
 
-// caches has every client write into a tree of which all have copies: nodes come and go at random, and each
-// has a mark whose number grows. A round is done when the number has arrived in the client's own copies.
+// caches has every client write into a tree of which all have caches: nodes are created and deleted at random, and each
+// client has a mark whose number grows. A round is done when the number has arrived in the client's own caches.
 func caches(g *group, s *scene) part {
 	s.dirs = regexp.MustCompile(`^(/mark-\d|/[abc](/[abc])?)$`)
-	var writing sync.RWMutex // held for writing when nobody is to write
+	var writing sync.RWMutex // held for writing when no client may write
 	all := make([]*copies, clients)
 	for who := range all {
 		c := &copies{played: map[string]cache.Node{}}
@@ -74,7 +74,7 @@ func caches(g *group, s *scene) part {
 
 func mark(s *scene, who int) string { return fmt.Sprintf("%s/mark-%d", s.path, who) }
 
-// scribble changes something somewhere.
+// scribble makes a random change.
 func (s *scene) scribble(ctx context.Context, client *framework.Client) {
 	name := func() string { return "/" + string("abc"[rand.N(3)]) }
 	path := s.path + name()
@@ -98,7 +98,8 @@ func (s *scene) scribble(ctx context.Context, client *framework.Client) {
 	s.fine(ctx, err)
 }
 
-// arrived waits until the client's copies have a mark, or a later one: an unknown outcome may come late.
+// arrived waits until the client's caches have a mark, or a later one: a write with an unknown outcome may be executed
+// late.
 func (c *copies) arrived(ctx context.Context, s *scene, who, n int) bool {
 	for end := time.Now().Add(kit.Patience); ctx.Err() == nil; pause(ctx, 5*time.Millisecond) {
 		arrived := 0
@@ -121,7 +122,7 @@ func (c *copies) arrived(ctx context.Context, s *scene, who, n int) bool {
 	return false
 }
 
-// play plays the events of the tree's cache back.
+// play applies the events of the tree's cache.
 func (c *copies) play(ctx context.Context, s *scene) {
 	for event, err := range c.tree.Events(ctx) {
 		if err != nil {
@@ -153,7 +154,7 @@ func (c *copies) play(ctx context.Context, s *scene) {
 	}
 }
 
-// node is what of a node must be the same everywhere.
+// node has the fields of a node that must be the same everywhere.
 type node struct {
 	data         string
 	czxid, mzxid int64
@@ -166,7 +167,7 @@ func nodeOf(data []byte, stat framework.Stat) node {
 
 var childOf = regexp.MustCompile(`^/[^/]+$`)
 
-// equal waits until every copy is the tree, as is what the events come to.
+// equal waits until every cache equals the tree, and so does the result of the events.
 func (s *scene) equal(t *testing.T, g *group, all []*copies) {
 	t.Helper()
 	var differ string

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-// election is one with three participants, each with a client and a cable of its own. The first leads.
+// election has three participants, each with its own client and cable. The first leads.
 type election struct {
 	latches []*leader.Latch
 	cables  []kit.Cable
@@ -48,8 +48,7 @@ func elect(t *testing.T, c cluster.Cluster, path string, opts ...framework.Optio
 	return g
 }
 
-// All servers are restarted, one after the other, as for an upgrade. Nobody notices: the leader leads on, in
-// the same term.
+// All servers are restarted, one after the other, as for an upgrade. The leader stays, in the same term.
 func TestRollingRestartChangesNoLeader(t *testing.T) {
 	t.Parallel()
 	servers := zkserver.StartEnsemble(t, 3, zkserver.AsUsual())
@@ -64,7 +63,7 @@ func TestRollingRestartChangesNoLeader(t *testing.T) {
 			began := time.Now()
 			require.NoError(t, cluster.RollingRestart(kit.Context(t), servers, orderly))
 			took := time.Since(began)
-			time.Sleep(2 * time.Second) // whatever a restart has broken has been noticed by then, but for the session's end
+			time.Sleep(2 * time.Second) // all that a restart may break has been noticed by then, except for the session's end
 			for rule, g := range elections {
 				require.NoError(t, g.term.Context().Err(), "%v rule: the term has ended: %v", rule,
 					context.Cause(g.term.Context()))

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// policy is the one or the other, so that the two meet.
+// policy returns one loss policy or the other, so that both meet.
 func policy(who int) framework.LossPolicy {
 	return []framework.LossPolicy{framework.SessionOnly, framework.SuspendedIsLoss}[who%2]
 }
@@ -27,7 +27,7 @@ func mutexes(g *group, s *scene) part {
 	s.held = true
 	r := &register{capacity: 1}
 	s.java = func(ctx context.Context, p *guest) {
-		if lock, err := p.Mutex(ctx, s.name, s.path); err == nil { // else it is killed
+		if lock, err := p.Mutex(ctx, s.name, s.path); err == nil { // on an error the process was killed
 			s.turns(ctx, p, r, lock, false, g.czxid)
 		}
 	}
@@ -47,7 +47,7 @@ func mutexes(g *group, s *scene) part {
 	}
 }
 
-// held is a hold of a mutex, however it is held.
+// held is a hold of a mutex, by any way to hold it.
 type held interface {
 	Node() string
 	Valid() bool
@@ -55,7 +55,7 @@ type held interface {
 	ReleaseInBackground(then ...func(err error))
 }
 
-// number is the sequence number of a lock's node, counted from 1.
+// number returns the sequence number of a lock's node, counted from 1.
 func number(node string) int64 {
 	n, err := strconv.ParseInt(node[strings.LastIndex(node, "-")+1:], 10, 32)
 	if err != nil {
@@ -64,8 +64,8 @@ func number(node string) int64 {
 	return n + 1
 }
 
-// ways has all ways in which a process holds a mutex meet at one path: goroutines that pass it on, goroutines of which one
-// keeps it, and a release that is not waited for. Turns have no token; the numbers of the nodes grow, since the directory
+// ways has all ways to hold a mutex in a process at one path: goroutines that pass it on, goroutines of which one keeps
+// it, and a release that is not waited for. Turns have no token; the numbers of the nodes grow, since the directory
 // stays.
 func ways(g *group, s *scene) part {
 	s.held = true
@@ -117,7 +117,7 @@ func ways(g *group, s *scene) part {
 	}
 }
 
-// some is a hold that is nil if there is none.
+// some returns a nil held with an error.
 func some[H held](h H, err error) (held, error) {
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func some[H held](h H, err error) (held, error) {
 	return h, nil
 }
 
-// Two need both locks, one needs the second alone.
+// Two clients need both locks, one needs only the second.
 func multis(g *group, s *scene) part {
 	s.held = true
 	s.dirs = regexp.MustCompile(`^/[ab]$`)
@@ -171,7 +171,7 @@ func (s *scene) keepAll(ctx context.Context, of []*register, parts []mutex.Held,
 	s.keepAll(ctx, of[1:], parts[1:], who)
 }
 
-// Everybody reads and writes; one client has more readers, which share nodes.
+// All clients read and write; one client has more readers, which share nodes.
 func rwlocks(g *group, s *scene) part {
 	s.held = true
 	r := &register{capacity: 1}
@@ -225,7 +225,7 @@ func rwlocks(g *group, s *scene) part {
 	}
 }
 
-// Three leases, of which everybody takes one or two.
+// Three leases, of which each client takes one or two.
 func semaphores(g *group, s *scene) part {
 	const leases = 3
 	s.held = true

@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// A leader that resigns is followed within three round trips: what the two have to ask the servers from the
-// one's Resign to the other's term, one after the other, is counted where the servers are.
+// After a leader resigns the next leader follows within three round trips: the servers count the requests, one after
+// the other, from the Resign to the other's term.
 func TestResignIsQuick(t *testing.T) {
 	t.Parallel()
 	servers := threeServers(t)
@@ -45,7 +45,7 @@ func TestResignIsQuick(t *testing.T) {
 				from, to := latches[round%2], latches[(round+1)%2]
 				kit.Soon(t, "both are in place",
 					func() bool { return from.HasLeadership() && to.Health().Role == leader.Following })
-				time.Sleep(100 * time.Millisecond) // watches are set
+				time.Sleep(100 * time.Millisecond) // watches are armed
 				term, err := from.Await(ctx)
 				require.NoError(t, err)
 				mark := counters[(round+1)%2].Mark()
@@ -58,8 +58,8 @@ func TestResignIsQuick(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, <-resigned)
 				assert.Greater(t, next.FencingToken(), term.FencingToken())
-				// And one for the resignation itself, the removal of a node. A heartbeat that happens to fall due is none
-				// of this.
+				// One more is for the resignation itself, the delete of a node. A heartbeat that happens to be due does
+				// not count.
 				most = max(most, len(asked)+1)
 				assert.LessOrEqual(t, len(asked)+1, 3, "the next leader asked\n%v", asked)
 			}
@@ -70,8 +70,8 @@ func TestResignIsQuick(t *testing.T) {
 	}
 }
 
-// The process that holds a lock is killed. The servers notice when the session's time is over, which a
-// follower passes on up to half a tick late and the leader rounds up to its next tick.
+// The process that holds a lock is killed. The servers notice when the session times out; a follower's report may be
+// half a tick late, and the leader rounds up to its next tick.
 func TestHolderKilled(t *testing.T) {
 	t.Parallel()
 	const holders, timeout = 5, 4 * time.Second
@@ -110,8 +110,8 @@ func TestHolderKilled(t *testing.T) {
 	}
 }
 
-// holderKilled returns how long the next one had to wait, and whether the hold had been whole until then: on
-// a busy machine commits may take longer than a short session timeout allows for.
+// holderKilled returns how long the next contender had to wait, and whether the hold was valid until the kill: on a
+// busy machine commits may take longer than a short session timeout allows for.
 func holderKilled(
 	t *testing.T, servers *zkserver.Ensemble, contender *framework.Client, path string, timeout time.Duration,
 ) (took time.Duration, whole bool) {
@@ -121,7 +121,7 @@ func holderKilled(
 		return 0, false
 	}
 	queued := make(chan struct{})
-	var once sync.Once // it may have to queue again
+	var once sync.Once // it may have to join the line again
 	next := mutex.New(contender, path, mutex.OnWait(func(mutex.Position) { once.Do(func() { close(queued) }) }))
 	var waiter sync.WaitGroup
 	var lock *mutex.Lock

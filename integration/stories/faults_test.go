@@ -12,15 +12,15 @@ import (
 	"github.com/go-curator/curator/integration/proxy"
 )
 
-// fault is something that goes wrong and is mended again.
+// fault is a fault that is made and undone.
 type fault struct {
 	name string
-	// few says that it is told in containers, too, where everything takes longer.
+	// few means that it is also made in containers, where everything takes longer.
 	few bool
-	// three says that a single server cannot have it.
+	// three means that a single server cannot have it.
 	three bool
 	make  func(t *testing.T, g *group)
-	// java says that it happens to the Java process.
+	// java means that it strikes the Java process.
 	java bool
 }
 
@@ -63,7 +63,7 @@ var faults = []fault{
 		g.goOn(t)
 		require.NoError(t, g.servers.HealPeers())
 	}},
-	// All clients of a member lose their connections. Of a single server these are all.
+	// All clients of a member lose their connections. With a single server these are all clients.
 	{name: "clients cut", make: func(t *testing.T, g *group) {
 		leading, _ := g.roles(t)
 		g.servers.CutClients(leading)
@@ -83,8 +83,8 @@ var faults = []fault{
 	{name: "rolling restart", make: func(t *testing.T, g *group) {
 		require.NoError(t, cluster.RollingRestart(kit.Context(t), g.servers, true))
 	}},
-	// The network of one client hangs until its session has ended. It gives back nothing of what it holds, and
-	// others are granted all that.
+	// The network of one client hangs until its session has ended. The client releases none of its holds, and others
+	// are granted them all.
 	{name: "session expires", make: func(t *testing.T, g *group) {
 		epoch := g.clients[0].State().Epoch
 		letGo := g.grabs(t, 0)
@@ -94,8 +94,8 @@ var faults = []fault{
 		g.cables[0].Heal()
 		kit.Soon(t, "the next session", func() bool { return g.clients[0].State().Epoch > epoch })
 	}},
-	// It has no connection, and has given up what it held: with one its holds would overlap with the next for as long as the
-	// event takes.
+	// It has no connection, and its holds are lost already: with a connection its holds would overlap with the next
+	// until it gets the event.
 	{name: "session ended by another", make: func(t *testing.T, g *group) {
 		epoch := g.clients[1].State().Epoch
 		session := sessionOf(t, g.clients[1])

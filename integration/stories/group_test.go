@@ -18,19 +18,19 @@ import (
 	"github.com/go-curator/curator/integration/internal/kit"
 )
 
-// The servers of all groups are quick: in the same time there is more trouble.
+// The servers of all groups have short time limits, for more faults in the same time.
 const (
 	tick      = 500 * time.Millisecond
 	syncLimit = 4
 	timeout   = 6 * time.Second
-	// stale is (syncLimit + 1.5) ticks: how long a member may go on answering that has lost its leader.
+	// stale is (syncLimit + 1.5) ticks: how long a member may continue to reply after it has lost its leader.
 	stale = (2*syncLimit + 3) * tick / 2
 	// clients are in every group, and each takes part in every workload. One group has a Java process, too.
 	clients = 3
 	root    = "/stories"
 )
 
-// workloads are what the clients do.
+// workloads are the clients' workloads.
 var workloads = []struct {
 	name  string
 	begin func(*group, *scene) part
@@ -55,25 +55,25 @@ var workloads = []struct {
 	{"assignment", assignments},
 }
 
-// group are the clients, and what they do.
+// group has the clients and their workloads.
 type group struct {
 	t       *testing.T
 	servers cluster.Cluster
 	clients []*framework.Client
 	cables  []kit.Cable
 	scenes  []*scene
-	cling   [clients + 1]atomic.Bool // clients that give nothing back
-	ctx     context.Context          // ends when they are to stop
+	cling   [clients + 1]atomic.Bool // clients that release nothing
+	ctx     context.Context          // ends when the clients must stop
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 
 	beside  bool // Java takes part
 	guest   *guest
-	wire    kit.Cable         // of Java
-	watcher *framework.Client // which looks for Java's nodes
+	wire    kit.Cable         // Java's
+	watcher *framework.Client // it looks for Java's nodes
 }
 
-// rules tell a client what kind of servers it has.
+// rules returns the options that describe the servers to a client.
 func rules() []framework.Option {
 	return []framework.Option{
 		framework.WithSessionTimeout(timeout), framework.WithStaleServerBound(stale),
@@ -81,7 +81,7 @@ func rules() []framework.Option {
 	}
 }
 
-// assemble has clients connect and begin with all workloads. The last client's network never fails by itself.
+// assemble connects the clients and starts all workloads. The last client's network never fails alone.
 func assemble(t *testing.T, servers cluster.Cluster, beside bool) *group {
 	t.Helper()
 	g := &group{t: t, servers: servers}
@@ -111,7 +111,7 @@ func assemble(t *testing.T, servers cluster.Cluster, beside bool) *group {
 // withJava reports whether Java takes part in a workload.
 func (s *scene) withJava() bool { return s.g.beside && s.java != nil }
 
-// served are those of whom goOn demands that they go on.
+// served returns the number of clients that goOn waits for.
 func (s *scene) served() int {
 	if s.withJava() && !s.slow {
 		return clients + 1
@@ -119,7 +119,7 @@ func (s *scene) served() int {
 	return clients
 }
 
-// goOn waits until everybody has been served once more in every workload. One round may have been under way.
+// goOn waits until every client has been served once more in every workload. One round may have been in progress.
 func (g *group) goOn(t *testing.T) {
 	t.Helper()
 	targets := map[*scene][]int64{}
@@ -156,7 +156,7 @@ func (g *group) goOn(t *testing.T) {
 	}
 }
 
-// holdOn has everybody keep what he has for a while, if it is not lost.
+// holdOn has all clients keep their holds for a while, unless they are lost.
 func (g *group) holdOn(d time.Duration) {
 	for who := range g.cling {
 		g.cling[who].Store(true)
@@ -165,7 +165,7 @@ func (g *group) holdOn(d time.Duration) {
 	time.Sleep(d)
 }
 
-// grabs waits until a client holds something of everything that can be held, and keeps it until letGo.
+// grabs waits until a client holds something in every workload with holds, and keeps it until letGo.
 func (g *group) grabs(t *testing.T, who int) (letGo func()) {
 	t.Helper()
 	g.cling[who].Store(true)
@@ -177,7 +177,8 @@ func (g *group) grabs(t *testing.T, who int) (letGo func()) {
 	return func() { g.cling[who].Store(false) }
 }
 
-// servedBut waits until others have been granted what one may still believe to hold: another client, and Java.
+// servedBut waits until others have been granted the holds that one client may still consider its own: another client,
+// and Java.
 func (g *group) servedBut(t *testing.T, but int) {
 	t.Helper()
 	for _, s := range g.scenes {
@@ -200,7 +201,7 @@ func (g *group) serving(t *testing.T) {
 	require.NoError(t, g.servers.AwaitServing(kit.Context(t)))
 }
 
-// roles are the leader and another member; of a single server they are the same.
+// roles returns the leader and another member; with a single server they are the same.
 func (g *group) roles(t *testing.T) (leading, follower int) {
 	t.Helper()
 	if g.servers.Size() == 1 {
@@ -211,7 +212,7 @@ func (g *group) roles(t *testing.T) (leading, follower int) {
 	return leading, (leading + 1) % g.servers.Size()
 }
 
-// leave has all stop, and makes sure that nothing is left but empty directories.
+// leave stops all clients, and checks that only empty directories are left.
 func (g *group) leave(t *testing.T) {
 	t.Helper()
 	if g.beside {
@@ -242,7 +243,7 @@ func (g *group) leave(t *testing.T) {
 	}
 }
 
-// leftovers are the nodes of a workload that should not be there.
+// leftovers returns the nodes of a workload that should not be there.
 func (g *group) leftovers(client *framework.Client, s *scene) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()

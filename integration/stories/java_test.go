@@ -16,13 +16,13 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// java is what the Java process is among the clients of a group.
+// java is the index of the Java process among the clients of a group.
 const java = clients
 
 // guest is a Java process. A group has one at a time, or none.
 type guest struct {
 	*javapeer.Peer
-	killed atomic.Bool // nothing that it holds counts any more
+	killed atomic.Bool // none of its holds counts any more
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 }
@@ -72,7 +72,7 @@ func (g *group) dismiss(t *testing.T) {
 	g.wire.Heal()
 }
 
-// stat asks the server for a node, for as long as it takes to get a reply. It is nil if there is none.
+// stat reads a node's Stat, and retries until there is a reply. It is nil if there is no node.
 func (g *group) stat(path string) *framework.Stat {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
@@ -100,7 +100,7 @@ func (s *scene) keeps(ctx context.Context, p *guest, r *register, h *hold, nodes
 	s.keep(ctx, r, h)
 }
 
-// czxid is the token of a node, 0 if there is none.
+// czxid returns the token of a node, 0 if there is none.
 func (g *group) czxid(node string) int64 {
 	if stat := g.stat(node); stat != nil {
 		return stat.Czxid
@@ -127,7 +127,7 @@ func (s *scene) turns(
 	}
 }
 
-// leads has Java lead once, if it still does: the first node of the line has its id.
+// leads has Java lead once, if it still does: the first node of the line has its ID.
 func (s *scene) leads(ctx context.Context, p *guest, r *register) bool {
 	names, err := s.g.watcher.GetChildren().ForPath(ctx, s.path)
 	if err != nil || len(names) == 0 {
@@ -149,7 +149,7 @@ func (s *scene) leads(ctx context.Context, p *guest, r *register) bool {
 	return true
 }
 
-// interop notes in the report which recipes Java has a part in.
+// interop adds the recipes in which Java takes part to the report.
 func interop(t *testing.T) {
 	t.Helper()
 	for recipe, directions := range map[string][]kit.Direction{
@@ -167,5 +167,5 @@ func interop(t *testing.T) {
 	}
 }
 
-// isJavas reports whether an item of a queue is one that Java has put, perhaps twice.
+// isJavas reports whether an item of a queue is Java's, which may have put it twice.
 func isJavas(name string) bool { return strings.HasPrefix(name, "java") }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-// participant are the options of one: some terms end with the connection, some with the session.
+// participant returns the options of a participant: some terms end with the connection, some with the session.
 func participant(who int) []leader.Option {
 	opts := []leader.Option{leader.WithID(fmt.Sprint(who))}
 	if who%2 == 0 {

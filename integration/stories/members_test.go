@@ -23,7 +23,7 @@ import (
 	keeping "github.com/go-curator/curator/recipes/node"
 )
 
-// parting is for the last thing that a client does: it needs a connection, which may have to come back first.
+// parting is for the last operation of a client: it needs a connection, which may have to come back first.
 func parting(s *scene, what string, do func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
@@ -32,7 +32,7 @@ func parting(s *scene, what string, do func(ctx context.Context) error) {
 	}
 }
 
-// sessionOf is the session that a client has.
+// sessionOf returns the id of a client's session.
 func sessionOf(t *testing.T, c *framework.Client) int64 {
 	t.Helper()
 	session, err := c.Session(kit.Context(t))
@@ -40,7 +40,7 @@ func sessionOf(t *testing.T, c *framework.Client) int64 {
 	return session.ID()
 }
 
-// javas is what Java has set last, and what it sees.
+// javas has the data that Java has set last, and the function that returns what it sees.
 type javas struct {
 	mu   sync.Mutex
 	data string
@@ -53,8 +53,8 @@ func (j *javas) begin(sees func(ctx context.Context) ([]string, error)) {
 	j.data, j.sees = "0", sees
 }
 
-// set has Java set something, again and again. What it has not been able to set because there was nothing for a moment,
-// it sets with what it makes next. While changing is locked nothing is set.
+// set has Java set data, again and again. Data that it could not set because there was no node for a moment are written
+// with the next create. While changing is locked nothing is set.
 func (j *javas) set(ctx context.Context, s *scene, changing *sync.RWMutex, set func(data string) error) {
 	for n := 1; ctx.Err() == nil; n++ {
 		changing.RLock()
@@ -70,7 +70,7 @@ func (j *javas) set(ctx context.Context, s *scene, changing *sync.RWMutex, set f
 	}
 }
 
-// shows waits until Java sees what there is.
+// shows waits until Java sees the expected list.
 func (j *javas) shows(t *testing.T, want []string) {
 	t.Helper()
 	j.mu.Lock()
@@ -86,11 +86,11 @@ func (j *javas) shows(t *testing.T, want []string) {
 	})
 }
 
-// keepers has everybody keep a node of his own, whose data grow, and all keep one more at the same path. When
-// nothing goes on all own nodes are there, of the present sessions and with the last data, and one of the
-// clients has the common one.
+// keepers has every client keep its own node, whose data grow, and all keep one more at the same path. When no client
+// sets data all own nodes are there, of the current sessions and with the last data, and one of the clients has the
+// common node.
 func keepers(g *group, s *scene) part {
-	var setting sync.RWMutex // held for writing when nobody is to set anything
+	var setting sync.RWMutex // held for writing when no client may set data
 	var own, common [clients]*keeping.Keeper
 	for who := range clients {
 		var errs [2]error
@@ -103,7 +103,7 @@ func keepers(g *group, s *scene) part {
 	s.java = func(ctx context.Context, p *guest) {
 		kept, err := p.Node(ctx, s.name, javaPath, "EPHEMERAL", false, "0")
 		if err != nil {
-			return // it is killed
+			return // the process was killed
 		}
 		theirs.begin(nil)
 		theirs.set(ctx, s, &setting, func(data string) error { return kept.Set(context.Background(), data) })
@@ -157,9 +157,9 @@ func keepers(g *group, s *scene) part {
 	}
 }
 
-// groups has everybody leave a group and join it again, and wait until all are in it.
+// groups has every client leave a group and join it again, and wait until all are in it.
 func groups(g *group, s *scene) part {
-	var moving sync.RWMutex // held for writing when nobody is to come or go
+	var moving sync.RWMutex // held for writing when no client may join or leave
 	var members [clients]*joined
 	join := func(who, n int) (*joined, error) {
 		m, err := membership.Join(g.clients[who], s.path, fmt.Sprint("member-", who), []byte(strconv.Itoa(n)))
@@ -244,11 +244,11 @@ type joined struct {
 	data string
 }
 
-// services has everybody register an instance, change it, take it away now and then, and wait until it sees in a
-// cache what it has written.
+// services has every client register an instance, change it, sometimes unregister it, and wait until a cache shows its
+// last change.
 func services(g *group, s *scene) part {
 	s.dirs = regexp.MustCompile(`^/web$`)
-	var changing sync.RWMutex // held for writing when nobody is to change anything
+	var changing sync.RWMutex // held for writing when no client may change anything
 	var caches [clients]*discovery.Cache[string]
 	var all [clients]*discovery.Discovery[string]
 	var now [clients]string

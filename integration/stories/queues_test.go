@@ -15,24 +15,24 @@ import (
 	"github.com/go-curator/curator/recipes/queue"
 )
 
-// items are what has become of the items of a queue.
+// items has the state of the items of a queue.
 type items struct {
 	s      *scene
 	locked bool // while they are handled
 
 	mu   sync.Mutex
 	all  map[string]*item
-	late []string     // items whose time has come when all have stopped
-	over atomic.Int64 // clients that put no more
+	late []string     // items that are due only after all have stopped
+	over atomic.Int64 // clients that put no more items
 }
 
 type item struct {
 	handled int
 	ctx     context.Context // of the last handler
-	done    chan struct{}   // closed when it has been handled, or nobody can say whether it has
+	done    chan struct{}   // closed when it has been handled, or its outcome is unknown
 }
 
-// of returns what has become of an item.
+// of returns the state of an item.
 func (q *items) of(name string) *item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,7 +44,7 @@ func (q *items) of(name string) *item {
 	return i
 }
 
-// settle says that nothing more need be waited for.
+// settle ends the wait for an item.
 func (q *items) settle(name string) {
 	i := q.of(name)
 	q.mu.Lock()
@@ -56,7 +56,7 @@ func (q *items) settle(name string) {
 	}
 }
 
-// handle is a handler, for which everything takes a while.
+// handle is a handler, which takes a while.
 func (q *items) handle(ctx context.Context, data []byte) error {
 	name := string(data)
 	i := q.of(name)
@@ -77,7 +77,7 @@ func (q *items) handle(ctx context.Context, data []byte) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// Whoever gives the lock back in order has handled it: the handler's context counts no more.
+	// The lock is released in order after the handler: from here on the handler's context does not count.
 	ended, end := context.WithCancel(context.Background())
 	end()
 	q.mu.Lock()
@@ -89,12 +89,11 @@ func (q *items) handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// queues has everybody put items into a queue and consume it. A round is done when an item that was put has
-// been handled, by whomever. Without a lock path none is handled twice, and none lost but those of which the
-// consumer says that nobody can know. With one none is lost, and none handled by two at a time.
-//
-// Java puts items, too, and with a lock path it consumes. If the reply to the creation of an item's lock is lost it
-// leaves the lock for as long as its session lasts: such items are handled at last.
+// queues has every client put items into a queue and consume it. A round is done when an item has been handled, by any
+// client. Without a lock path no item is handled twice, and none is lost except those that the consumer reports with an
+// unknown outcome. With a lock path none is lost, and none is handled by two at a time. Java puts items, too, and with
+// a lock path it consumes. If the reply to the create of an item's lock is lost it leaves the lock for as long as its
+// session lasts: such items are handled last.
 func queues(locked bool) func(g *group, s *scene) part {
 	return func(g *group, s *scene) part {
 		s.dirs = regexp.MustCompile(`^/(queue|locks|queue-marks)$`)
@@ -141,7 +140,7 @@ func queues(locked bool) func(g *group, s *scene) part {
 				q.round(ctx, own, who, fmt.Sprint("item ", who, " ", n))
 				think(ctx)
 			}
-			// The others may still put something.
+			// The other clients may still put items.
 			q.over.Add(1)
 			for end := time.Now().Add(kit.Patience); time.Now().Before(end); pause(consuming, 20*time.Millisecond) {
 				names, err := g.clients[who].GetChildren().ForPath(consuming, s.path+"/queue")
@@ -163,7 +162,7 @@ func (q *items) round(ctx context.Context, own *queue.Queue, who int, name strin
 	q.handled(ctx, who, name)
 }
 
-// handled waits until an item that was put has been handled.
+// handled waits until an item has been handled.
 func (q *items) handled(ctx context.Context, who int, name string) {
 	patience := kit.Patience
 	if q.s.withJava() && q.locked {
@@ -193,7 +192,7 @@ func (q *items) java(ctx context.Context, p *guest) {
 	}
 	own, err := open()
 	if err != nil {
-		return // it is killed
+		return // the process was killed
 	}
 	consumed := func() {
 		for _, name := range own.Items() {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The register finds what it is there for.
+// The register finds the violations that it looks for.
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	yes := func() bool { return true }

@@ -6,31 +6,29 @@ import (
 	"sync"
 )
 
-// hold is something that a client has.
+// hold is a hold of a client.
 type hold struct {
 	who    int
-	shared bool  // as that of readers
+	shared bool  // a reader's
 	token  int64 // 0 if there is none
 	weight int   // leases; 1 for all else
-	// valid says from the clock whether it is certainly held. Once false it stays so.
+	// valid reports from the clock whether it is certainly held. Once false it stays false.
 	valid func() bool
 }
 
-// register knows the present holders of something, and finds out when there are more than there may be.
+// register has the current holders of a thing, and finds out when there are too many.
 type register struct {
 	capacity int // leases; 1 for all else
 
 	mu        sync.Mutex
 	held      []*hold
 	largest   *hold // of all so far, by token
-	exclusive *hold // the last one that was not shared
+	exclusive *hold // the last hold that was not shared
 }
 
-// enter takes down a hold that was granted, and says whether it is still valid. The error is what must not
-// be.
-//
-// If two are registered for some time together, then this is called for one of them in that time: nothing is
-// missed in between.
+// enter records a hold that was granted, and reports whether it is still valid. The error describes a violation. If two
+// holds exist at the same time for a while, enter is called for one of them during that time, so no violation is
+// missed.
 func (r *register) enter(h *hold) (valid bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +41,7 @@ func (r *register) enter(h *hold) (valid bool, err error) {
 			beside = append(beside, other)
 		}
 	}
-	// Those that are valid now as well were so at one and the same instant, right here.
+	// The holds that are still valid now were all valid at one and the same instant, right here.
 	beside = slices.DeleteFunc(beside, func(other *hold) bool { return !other.valid() })
 	if !h.valid() {
 		return false, nil
@@ -76,7 +74,7 @@ func (r *register) enter(h *hold) (valid bool, err error) {
 	return true, err
 }
 
-// leave is called before a hold is given back, or when its end was seen.
+// leave is called before a hold is released, or when its end was seen.
 func (r *register) leave(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

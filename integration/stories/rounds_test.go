@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// rounds are what all clients do together, one after the other.
+// rounds are rounds that all clients do together, one after the other.
 type rounds[T any] struct {
 	begin func(n int) T
 
@@ -32,7 +32,7 @@ func (r *rounds[T]) get(n int) *round[T] {
 	return r.all[n]
 }
 
-// finish waits until all have finished a round. It says false when ctx ends first.
+// finish waits until all have finished a round. It returns false when ctx ends first.
 func (r *rounds[T]) finish(ctx context.Context, n int) bool {
 	this := r.get(n)
 	r.mu.Lock()

@@ -20,23 +20,23 @@ type scene struct {
 	path string
 	// dirs are the directories, relative to path, that may be left empty; the servers remove them later.
 	dirs *regexp.Regexp
-	// held says that it is about something that clients hold, and keep.
+	// held means that clients hold something in it, and keep it.
 	held bool
-	// settled, if there is one, makes sure that all is in order when nothing goes on.
+	// settled, if not nil, checks the state while no client is active.
 	settled func(t *testing.T)
-	// over, if there is one, makes sure that all is in order when all have stopped.
+	// over, if not nil, checks the state when all clients have stopped.
 	over func()
-	// java, if there is one, is what a Java process does until ctx ends, or it is killed.
+	// java, if not nil, is the Java process's part until ctx ends, or the process is killed.
 	java func(ctx context.Context, p *guest)
-	// slow says that Java may be held up by itself, for as long as its session lasts.
+	// slow means that Java may be held up without a fault, for as long as its session lasts.
 	slow bool
 
 	rounds [clients + 1]atomic.Int64 // done by each
-	holds  [clients + 1]atomic.Int64 // what each has now
-	wrong  atomic.Int64              // things that must not be
+	holds  [clients + 1]atomic.Int64 // the current holds of each
+	wrong  atomic.Int64              // violations
 }
 
-// part is what one client does until ctx ends.
+// part is one client's part until ctx ends.
 type part func(ctx context.Context, who int)
 
 func (s *scene) done(who int) { s.rounds[who].Add(1) }
@@ -54,8 +54,7 @@ func (s *scene) fail(format string, args ...any) {
 	s.t.Errorf(s.name+": "+format, args...)
 }
 
-// fine says whether there is no error. Then it takes a breath; what kind of error it may be is always the
-// same.
+// fine reports whether there is no error. After an error it pauses; the errors that may occur are always the same.
 func (s *scene) fine(ctx context.Context, err error) bool {
 	s.t.Helper()
 	if err == nil {
@@ -78,8 +77,8 @@ func (s *scene) fine(ctx context.Context, err error) bool {
 	return false
 }
 
-// keep is for a client that has just been granted something: it is registered for a while, or until it is
-// lost. A client that clings keeps it until then.
+// keep is for a client that has just been granted something: the hold is registered for a while, or until it is lost. A
+// client that clings keeps it until then.
 func (s *scene) keep(ctx context.Context, r *register, h *hold) {
 	s.t.Helper()
 	if h.weight == 0 {

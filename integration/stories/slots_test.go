@@ -11,15 +11,15 @@ import (
 	"github.com/go-curator/curator/recipes/once"
 )
 
-// slot is what has become of a slot.
+// slot is the state of a slot.
 type slot struct {
 	mu   sync.Mutex
 	runs int
-	done bool // somebody was told so
+	done bool // a client's Do has returned that it is done
 }
 
-// slots has all clients do one slot after the other, together. No two functions run at a time; at least once, a
-// slot that somebody was told is done is not run again; at most once, none is run twice.
+// slots has all clients do one slot after the other, together. No two functions run at a time; at least once, a slot
+// that was reported as done is not run again; at most once, none is run twice.
 func slots(most bool) func(g *group, s *scene) part {
 	return func(g *group, s *scene) part {
 		s.dirs = regexp.MustCompile(`^/job(/lock|/slots(/\d+)?)?$`)
@@ -43,7 +43,7 @@ func slots(most bool) func(g *group, s *scene) part {
 							s.fail("slot %d: %v", n, outcome)
 						}
 						this.mu.Lock()
-						this.done = outcome != once.Begun // whoever has begun may call the function only now
+						this.done = outcome != once.Begun // a client whose run has begun may call the function only now
 						this.mu.Unlock()
 						s.done(who)
 						break
@@ -72,8 +72,8 @@ func (s *scene) runs(ctx context.Context, r *register, this *slot, run once.Run,
 	return nil
 }
 
-// assignments has everybody join, have some of six items for a while, and leave. No item has two owners, and
-// its tokens grow.
+// assignments has every client join, have some of six items for a while, and leave. No item has two owners, and its
+// tokens grow.
 func assignments(g *group, s *scene) part {
 	s.held = true
 	s.dirs = regexp.MustCompile(`^/(members|items(/\d)?)$`)

@@ -46,13 +46,13 @@ func TestInContainers(t *testing.T) {
 	tell(t, servers, with{few: true})
 }
 
-// with is what a suite has.
+// with has the options of a suite.
 type with struct {
 	few  bool // not all faults
 	java bool // a Java process, and faults of its own
 }
 
-// tell has the clients do everything while everything goes wrong, one thing after the other.
+// tell runs all workloads during all faults, one fault after the other.
 func tell(t *testing.T, servers cluster.Cluster, w with) {
 	began, on := time.Now(), servers.Name()
 	if w.java {

@@ -23,8 +23,8 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// The members of an ensemble are restarted with a newer release, one after the other, under a lock, an election, a cache
-// and a writer.
+// The members of an ensemble are restarted with a newer release, one after the other, during a lock, an election, a
+// cache and writes.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	from, to := jvm.Upgrade()
@@ -33,7 +33,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	servers := zkserver.StartEnsemble(t, 3, zkserver.Options{Version: from, TickTime: 500 * time.Millisecond})
 	require.Equal(t, from, servers.Version())
-	// A member is away for as long as a JVM takes to start, and the election of a leader after that.
+	// A member is down for as long as a JVM takes to start, and then a leader is elected.
 	dial := func() *framework.Client {
 		client, _ := kit.Connected(t, servers.ConnectString(), framework.WithSessionTimeout(10*time.Second))
 		return client
@@ -73,12 +73,12 @@ func TestRollingUpgrade(t *testing.T) {
 				case <-ctx.Done():
 				}
 				leading.Add(-1)
-				_ = term.Resign(kit.Context(t)) // it may be over
+				_ = term.Resign(kit.Context(t)) // it may have ended
 			}
 		})
 	}
 
-	written := map[string]string{} // what was acknowledged
+	written := map[string]string{} // acknowledged writes
 	var unknown int
 	var slowest time.Duration
 	writer := dial()
@@ -92,7 +92,7 @@ func TestRollingUpgrade(t *testing.T) {
 			case err == nil:
 				written[path] = data
 			case errors.Is(err, framework.ErrOutcomeUnknown), errors.Is(err, framework.ErrNodeExists):
-				unknown++ // a repeat may find what it has made
+				unknown++ // a retry may find the node that an earlier try has created
 			case !assert.ErrorIs(t, err, framework.ErrNotConnected):
 				return
 			}

@@ -30,7 +30,7 @@ func run(t *testing.T, opts ...testcontainers.ContainerCustomizer) (*zkcontainer
 	return server, connect
 }
 
-// A server that is stopped and started again is where it was, with the data and the session it had.
+// A server that is stopped and started again has the address, the data and the session that it had.
 func TestStopAndStart(t *testing.T) {
 	t.Parallel()
 	ctx := kit.Context(t)
@@ -55,7 +55,7 @@ func TestStopAndStart(t *testing.T) {
 	assert.NoError(t, session.Context().Err(), "the session goes on")
 }
 
-// Another process may have the port for a moment, such as Docker's own that has not ended yet.
+// Another process may have the port for a moment, such as a process of Docker's that has not ended yet.
 func TestStartWhileThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	ctx := kit.Context(t)
@@ -118,7 +118,7 @@ func TestBadOptions(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// An image that is not available is an error at once that says what to do.
+// An image that is not available is an immediate error that names the remedy.
 func TestNoImage(t *testing.T) {
 	server, err := zkcontainer.Run(kit.Context(t), testcontainers.WithImage("127.0.0.1:1/zookeeper:none"))
 	testcontainers.CleanupContainer(t, server)
@@ -128,7 +128,7 @@ func TestNoImage(t *testing.T) {
 	assert.NotErrorIs(t, err, context.DeadlineExceeded, "it does not go on trying")
 }
 
-// A server that ends while it starts is an error at once.
+// A server that ends while it starts is an immediate error.
 func TestServerThatEnds(t *testing.T) {
 	t.Parallel()
 	server, err := zkcontainer.Run(kit.Context(t), zkcontainer.WithJVMFlags("-Xmx1k"))

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// ensemble starts one that ends with the test.
+// ensemble starts an ensemble that ends with the test.
 func ensemble(t *testing.T, size int, opts ...testcontainers.ContainerCustomizer) *zkcontainer.Ensemble {
 	t.Helper()
 	began := time.Now()
@@ -30,13 +30,13 @@ func ensemble(t *testing.T, size int, opts ...testcontainers.ContainerCustomizer
 	return e
 }
 
-// Whatever can be done to child processes can be done to containers.
+// Containers fulfill the same contract as child processes.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	clustertest.Run(t, ensemble(t, 3), clustertest.Timing{Tick: 500 * time.Millisecond, SyncLimit: 4})
 }
 
-// A service's story: the lock passes on while the leader of the servers dies, and a client that is cut off
+// A service's story: the lock is handed over while the leader of the servers is killed, and a client that is cut off
 // loses its lock in time.
 func TestLocksGoThrough(t *testing.T) {
 	t.Parallel()

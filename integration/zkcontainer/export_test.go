@@ -1,9 +1,9 @@
 package zkcontainer
 
-// Self names this process on what it makes.
+// Self returns the name of this process on its containers and networks.
 func Self() string { return self().String() }
 
-// Watchdog is the id of the process that waits for our end; 0 if there is none.
+// Watchdog returns the id of the process that waits for the end of this one; 0 if there is none.
 func Watchdog() int {
 	if watchdog == nil {
 		return 0

@@ -20,8 +20,8 @@ import (
 	"github.com/go-curator/curator/integration/zkcontainer"
 )
 
-// The containers and networks of a process that was killed are removed by the process that waited for its
-// end, at once.
+// The containers and networks of a process that was killed are removed immediately by the process that waited for its
+// end.
 func TestKilledProcessLeavesNothing(t *testing.T) {
 	child, owner, watchdog := dying(t)
 	if watchdog == 0 {
@@ -36,7 +36,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		time.Since(killed).Round(10*time.Millisecond))
 }
 
-// When nobody has waited for its end, the next process removes them, and nothing of processes that live.
+// When no process has waited for its end, the next process removes them, and nothing of processes that live.
 func TestNextProcessSweeps(t *testing.T) {
 	child, owner, watchdog := dying(t)
 	if watchdog == 0 {
@@ -59,7 +59,7 @@ func TestNextProcessSweeps(t *testing.T) {
 	assert.Equal(t, 3, count(t, alive))
 }
 
-// dying is a process with a server and an ensemble of one.
+// dying starts a process with a server and an ensemble of one.
 func dying(t *testing.T) (child *exec.Cmd, owner string, watchdog int) {
 	t.Helper()
 	child = another(t, "die")
@@ -77,7 +77,7 @@ func dying(t *testing.T) (child *exec.Cmd, owner string, watchdog int) {
 	return child, words[1], watchdog
 }
 
-// another is this program in another role.
+// another returns a command for this program in another role.
 func another(t *testing.T, as string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.v=false")
@@ -85,7 +85,7 @@ func another(t *testing.T, as string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// count is how many containers and networks an owner has.
+// count returns the number of containers and networks of an owner.
 func count(t *testing.T, owner string) int {
 	t.Helper()
 	docker, err := testcontainers.NewDockerClientWithOpts(t.Context())
@@ -99,7 +99,7 @@ func count(t *testing.T, owner string) int {
 	return len(containers.Items) + len(networks.Items)
 }
 
-// A daemon that is not there, or does not answer, is an error that says so, in time.
+// A daemon that is missing, or does not reply, is an error that names the reason, in time.
 func TestNoDocker(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("unix", filepath.Join(t.TempDir(), "silent.sock"))

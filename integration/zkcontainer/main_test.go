@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/integration/zkcontainer"
 )
 
-// role makes the test program do something else than tests, in a process that a test may kill.
+// role makes the test program do something other than tests, in a process that a test may kill.
 const role = "ZKCONTAINER_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// roles are what another process of this program can do.
+// roles are the other roles of this program.
 var roles = map[string]func(){
-	// die has a server and an ensemble, says so and waits to be killed.
+	// die starts a server and an ensemble, reports that, and waits to be killed.
 	"die": func() {
 		ctx := context.Background()
 		_, err := zkcontainer.Run(ctx)
@@ -45,7 +45,7 @@ var roles = map[string]func(){
 		fmt.Println("up", zkcontainer.Self(), zkcontainer.Watchdog())
 		select {}
 	},
-	// ask tries to have a server, and says what came of it.
+	// ask tries to start a server, and prints the result.
 	"ask": func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

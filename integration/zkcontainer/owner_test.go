@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whose maker lives stays; whose maker cannot be looked for goes when it is old.
+// A container stays while its process lives; if its process cannot be checked, it goes when it is old.
 func TestOwners(t *testing.T) {
 	now, old := time.Now(), time.Now().Add(-strangersAge-time.Minute)
 	same, err := parseOwner(self().String())
@@ -37,6 +37,6 @@ func TestOwners(t *testing.T) {
 	left := owner{home(), dead.Process.Pid, startOf(dead.Process.Pid)}
 	require.NoError(t, dead.Wait())
 	assert.True(t, left.gone(now))
-	left.start = "" // it had ended before anybody looked
+	left.start = "" // it had ended before its start was read
 	assert.True(t, left.gone(now))
 }

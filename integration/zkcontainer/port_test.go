@@ -11,7 +11,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// The servers are for this machine: nobody else can reach a port of theirs.
+// The servers are for this machine: no other machine can reach their ports.
 func TestPublishedForThisMachine(t *testing.T) {
 	server, err := Run(t.Context())
 	testcontainers.CleanupContainer(t, server, testcontainers.StopTimeout(0))
@@ -39,7 +39,7 @@ func TestPublishedForThisMachine(t *testing.T) {
 	assert.False(t, loopback("docker.example.com").IsValid())
 }
 
-// A port that somebody else took first is not the end.
+// A port that another process took first is not an error.
 func TestTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", ":0")
 	require.NoError(t, err)

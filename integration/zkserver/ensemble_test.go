@@ -44,11 +44,11 @@ func TestEnsembleSizes(t *testing.T) {
 	}
 }
 
-// noWayAround makes sure that no member talks to another but through a proxy: every connection that a member
-// has made is to an address that this process listens at.
+// noWayAround checks that all connections between members go through a proxy: every connection that a member has opened
+// is to an address on which this process listens.
 func noWayAround(t *testing.T, e *zkserver.Ensemble) {
 	t.Helper()
-	// socket to its own address, to that of the other end
+	// socket to its own address, and to the address of the other end
 	listening, connected := map[string]string{}, map[string]string{}
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		table, err := os.ReadFile(file)
@@ -65,7 +65,7 @@ func noWayAround(t *testing.T, e *zkserver.Ensemble) {
 			}
 		}
 	}
-	theirs := map[string]bool{} // addresses that members listen at
+	theirs := map[string]bool{} // addresses on which members listen
 	var dialed []string
 	for i := range e.Size() {
 		pid, err := e.Pid(i)
@@ -90,8 +90,8 @@ func noWayAround(t *testing.T, e *zkserver.Ensemble) {
 	}
 }
 
-// TestEnsembleDiesWithTheTest runs a test of this package in a process of its own, kills that process and
-// sees the members go.
+// TestEnsembleDiesWithTheTest runs a test of this package in its own process, kills that process, and checks that the
+// members end.
 func TestEnsembleDiesWithTheTest(t *testing.T) {
 	if file := os.Getenv("ZKSERVER_TEST_PIDS_FILE"); file != "" {
 		e := zkserver.StartEnsemble(t, 3, zkserver.Options{})
@@ -131,7 +131,7 @@ func TestEnsembleDiesWithTheTest(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfAnEnsemble looks at what is there after the test that started one.
+// TestNothingIsLeftOfAnEnsemble checks that nothing is left after a test that started an ensemble.
 func TestNothingIsLeftOfAnEnsemble(t *testing.T) {
 	t.Parallel()
 	var pids []int

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// What docs/operating/servers.md says about a migration: an empty ensemble whose members are given the epoch of another
-// begins above it, so that fencing tokens, which are czxids, go on growing.
+// The migration of docs/operating/servers.md: an empty ensemble whose members are given the epoch of another begins
+// above it, so that fencing tokens, which are czxids, continue to grow.
 func TestAnEmptyEnsembleBeginsAboveTheEpochItIsGiven(t *testing.T) {
 	t.Parallel()
 	e := StartEnsemble(t, 3, Options{})

@@ -176,8 +176,8 @@ func TestServerThatCannotStart(t *testing.T) {
 	assert.Contains(t, err.Error(), "nonsense", "the error shows the server's own words")
 }
 
-// TestServerDiesWithTheTest runs a test of this package in a process of its
-// own, kills that process and sees its server go.
+// TestServerDiesWithTheTest runs a test of this package in its own process, kills that process, and checks that its
+// server ends.
 func TestServerDiesWithTheTest(t *testing.T) {
 	if file := os.Getenv("ZKSERVER_TEST_PID_FILE"); file != "" {
 		n := Start(t, Options{})

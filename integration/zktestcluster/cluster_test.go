@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Whatever can be done to real servers can be done to these, and has the same consequences.
+// These servers fulfill the same contract as real servers.
 func TestContract(t *testing.T) {
 	const tick, syncLimit = 500 * time.Millisecond, 4
 	c := zktestcluster.Start(t, 3, zktest.Config{TickTime: tick, SyncLimit: syncLimit,

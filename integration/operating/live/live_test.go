@@ -32,7 +32,7 @@ import (
 
 const kit = "../../../docs/operating"
 
-// promtool runs it in the kit's directory.
+// promtool runs promtool in the kit's directory.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command("promtool", args...)
@@ -46,7 +46,7 @@ func TestRules(t *testing.T) {
 	promtool(t, "test", "rules", "alerts_test.yaml")
 }
 
-// server is a Prometheus of this test.
+// server is a Prometheus that this test has started.
 type server struct{ url string }
 
 // start runs a Prometheus that scrapes target and has the kit's rules.
@@ -82,7 +82,7 @@ func start(t *testing.T, target string) server {
 	return server{"http://" + addr}
 }
 
-// get decodes an answer of the API into data.
+// get decodes a reply of the API into data.
 func (s server) get(ctx context.Context, path string, data any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s server) get(ctx context.Context, path string, data any) error {
 	return json.Unmarshal(body, data)
 }
 
-// alert is one that is pending or fires.
+// alert is a pending or firing alert.
 type alert struct {
 	State               string
 	Labels, Annotations map[string]string
@@ -129,7 +129,7 @@ func (s server) firing(t *testing.T, name string) alert {
 	return alert{}
 }
 
-// query returns how many series the answer has.
+// query returns the number of series in the result.
 func (s server) query(ctx context.Context, promql string) (series int, err error) {
 	var answer struct {
 		Data struct{ Result []json.RawMessage }
@@ -138,8 +138,8 @@ func (s server) query(ctx context.Context, promql string) (series int, err error
 	return len(answer.Data.Result), err
 }
 
-// A holder and a waiter; the holder's node is deleted. The alert fires and names it, and the dashboard shows it, the first
-// loss in its count of them, too.
+// A holder and a waiter; the holder's node is deleted. The alert fires and names the lock, and the dashboard shows it;
+// its count of losses includes the first.
 func TestALostHoldFires(t *testing.T) {
 	zk, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0"})
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestALostHoldFires(t *testing.T) {
 	require.NoError(t, err)
 	next := make(chan error, 1)
 	shipping := mutex.New(connect("shipping"), path)
-	go func() { // and keeps it: the metrics by path are there as long as somebody waits or holds
+	go func() { // and keeps it: the metrics by path exist only while there is a waiter or a holder
 		_, err := shipping.Acquire(t.Context())
 		next <- err
 	}()
@@ -190,8 +190,8 @@ func TestALostHoldFires(t *testing.T) {
 	dashboard(t, prom)
 }
 
-// dashboard runs every query of the dashboard as Grafana would. Those that show troubles which this test does not make have
-// no series.
+// dashboard runs every query of the dashboard as Grafana would. The queries for troubles that this test does not cause
+// have no series.
 func dashboard(t *testing.T, prom server) {
 	t.Helper()
 	const lost = "Holds lost in the last hour"

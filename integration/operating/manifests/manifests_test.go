@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The manifests decode into the API's own types with no field unknown or twice, and what they name is there.
+// The manifests decode into the API's own types without an unknown or repeated field, and the things that they name
+// exist.
 func TestManifests(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/operating/kubernetes.yaml")
 	require.NoError(t, err)
