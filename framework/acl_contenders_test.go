@@ -52,7 +52,7 @@ func ExampleWithSASLDigest() {
 	// sasl billing false
 }
 
-// Two identities share a lock; what the preset grants, and what it does not.
+// Two identities share a lock. The test shows which rights the preset grants, and which it does not.
 func TestContenderACL(t *testing.T) {
 	users := map[string]string{"alice": "a", "bob": "b"}
 	for name, identities := range map[string][]framework.Identity{
@@ -104,7 +104,8 @@ func TestContenderACL(t *testing.T) {
 				}
 				require.NoError(t, held.Release(ctx))
 				second := <-granted
-				// That the parent's ACL lets them leave the queue lets them throw out others. The hold notices.
+				// The parent's ACL lets contenders delete their own nodes, and so other contenders' nodes, too. The hold
+				// notices that.
 				require.NoError(t, a.Delete().ForPath(ctx, "/locks/m/"+second.Node()))
 				<-second.Context().Done()
 				assert.ErrorIs(t, context.Cause(second.Context()), framework.ErrNodeDeleted)
@@ -113,7 +114,7 @@ func TestContenderACL(t *testing.T) {
 	}
 }
 
-// Identities that share one of theirs contend without any of them being able to take over what is common.
+// Clients that have one identity in common contend, and none of them can take over the shared nodes.
 func TestWithContenders(t *testing.T) {
 	users := map[string]string{"alice": "a", "bob": "b"}
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestWithContenders(t *testing.T) {
 		for name, c := range map[string]*framework.Client{"alice": a, "bob": b, "team": client()} {
 			for _, path := range []string{"/shop", "/shop/locks", "/shop/locks/m", held.Path()} {
 				if name == "alice" && path == held.Path() {
-					continue // hers
+					continue // alice's own node
 				}
 				_, err := c.SetACL().WithACL(framework.OpenACL()...).ForPath(ctx, path)
 				assert.ErrorIs(t, err, framework.ErrNoAuth, "%s: %s", name, path)
@@ -165,7 +166,8 @@ func TestWithContenders(t *testing.T) {
 		}
 		require.NoError(t, held.Release(ctx))
 
-		// What one's own directory is to one recipe, the root of a namespace is to another.
+		// A barrier's node is a child of the namespace's root, as a mutex's nodes are children of the mutex's directory:
+		// the root needs the same ACL.
 		team := a.UsingNamespace("team")
 		require.NoError(t, mutex.New(team, "/orders").Do(ctx, func(context.Context) error { return nil }))
 		assert.Equal(t, all(rcd), acl("/team"))
@@ -187,7 +189,7 @@ func TestWithContenders(t *testing.T) {
 	})
 }
 
-// All recipes get along with what WithContenders grants, at any depth and in a namespace.
+// All recipes work with the ACLs of WithContenders, at any depth and in a namespace.
 func TestRecipesBetweenContenders(t *testing.T) {
 	alice, bob := framework.DigestIdentity("alice", "a"), framework.DigestIdentity("bob", "b")
 	for name, do := range map[string]func(ctx context.Context, c *framework.Client, path string) error{
@@ -270,7 +272,7 @@ func TestWithContendersRefuses(t *testing.T) {
 	}
 }
 
-// An identity is known by its hash alone; this one is what Java's generateDigest prints for "super:test".
+// The ID of a digest identity is a hash only: here the output of Java's generateDigest for "super:test".
 func TestDigestIdentityIsAHash(t *testing.T) {
 	assert.Equal(t, framework.Identity{Scheme: "digest", ID: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="},
 		framework.DigestIdentity("super", "test"))

@@ -24,7 +24,7 @@ func TestAnIdleClientCostsLittle(t *testing.T) {
 	assert.LessOrEqual(t, heap, 64<<10)
 }
 
-// What an idle client costs:
+// The cost of an idle client:
 //
 //	go test ./framework -run '^$' -bench IdleClient -benchtime 1x
 func BenchmarkIdleClient(b *testing.B) {
@@ -35,7 +35,7 @@ func BenchmarkIdleClient(b *testing.B) {
 	}
 }
 
-// idle is what one of n connected clients costs that nobody uses.
+// idle returns the number of goroutines and of bytes on the heap per client, for n connected clients without requests.
 func idle(t testing.TB, n int) (goroutines, heap int) {
 	open := func() *Client {
 		c, err := New("server:2181", WithDialer(func(context.Context, string, string) (net.Conn, error) {
@@ -45,7 +45,7 @@ func idle(t testing.TB, n int) (goroutines, heap int) {
 		require.NoError(t, c.WaitConnected(t.Context()))
 		return c
 	}
-	require.NoError(t, open().Close()) // what is made once for all of them
+	require.NoError(t, open().Close()) // allocates everything that the clients share
 	goroutinesBefore, heapBefore := runtime.NumGoroutine(), heapInUse()
 	var clients []*Client
 	for range n {
@@ -61,13 +61,12 @@ func idle(t testing.TB, n int) (goroutines, heap int) {
 func heapInUse() int {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the second frees what pools have kept
+	runtime.GC() // the second frees the contents of pools
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
 
-// stub is a connection to a server that costs next to nothing: it grants a session, answers pings, and
-// knows no nodes.
+// stub is a connection to a server that costs next to nothing: it grants a session, replies to pings, and has no nodes.
 type stub struct {
 	mu    sync.Mutex
 	more  *sync.Cond

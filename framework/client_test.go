@@ -192,7 +192,7 @@ func TestChrootAndNamespace(t *testing.T) {
 	})
 }
 
-// A lost session's successor is opened at once: an operation that was under way succeeds there.
+// After a loss the next session is opened immediately: an operation that was in progress succeeds there.
 func TestOperationOverALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -231,8 +231,8 @@ func TestLogsKeepSecrets(t *testing.T) {
 	})
 }
 
-// What a client had before may live on at the server: Close does not say that it is gone (found by the
-// simulation).
+// After a loss the ephemeral nodes of a client may still exist at the server: Close must not return success then (found by
+// the simulation).
 func TestCloseAfterALossIsUnacknowledged(t *testing.T) {
 	lost := func(t *testing.T, srv *zktest.Server, c *Client) {
 		_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)
@@ -265,7 +265,7 @@ func TestCloseAfterALossIsUnacknowledged(t *testing.T) {
 	})
 }
 
-// Whoever is in a pause between two tries when the client closes hears of it at once.
+// Close ends every pause between two tries immediately.
 func TestCloseEndsPauses(t *testing.T) {
 	patient := WithRetry(retry.RetryForever{Sleep: time.Hour})
 	calls := map[string]func(ctx context.Context, c *Client, s *Session) error{
@@ -332,8 +332,8 @@ func TestCloseIsRefused(t *testing.T) {
 	})
 }
 
-// Who works with the view of a session that was lost before, and takes that for passing, hears of the
-// client's end.
+// A caller that keeps the view of a lost session, and takes the loss for temporary, gets ErrClosed once the client is
+// closed.
 func TestViewOfALostSessionAfterClose(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		s := connected(t, c)

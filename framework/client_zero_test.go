@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What nobody has made says so, wherever it can return an error, and does nothing else: no call panics, or
-// waits.
+// Methods of a client that is nil or zero, and of values made with it, return ErrNoClient wherever they can return an
+// error. They neither panic nor wait.
 func TestWhatNobodyHasMade(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []*Client{nil, {}} {

@@ -275,8 +275,8 @@ func (plainGzip) Decompress(path string, data []byte) ([]byte, error) {
 	return Gzip{Limit: 1 << 30}.Decompress(path, data)
 }
 
-// What many nodes would make together is bounded, also where each of them is small enough; those for which
-// there is room are read.
+// The sum of the decompressed data of a multi-read is limited, even if each node's data are small enough. The nodes for
+// which there is room are read.
 func TestDecompressedInSum(t *testing.T) {
 	for name, p := range map[string]CompressionProvider{"gzip": Gzip{},
 		"one that knows no limits": plainGzip{}} {

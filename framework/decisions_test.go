@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/golden"
 )
 
-// What an operation does about an error, what becomes of the node of a protected create and of a removal that the client does
-// not give up, and what the client's state machine does with an event: all of them, in testdata.
+// TestDecisions compares all decisions with testdata: about an error of an operation, about the node of a protected create
+// or of a guaranteed delete, and about an event in the client's state machine.
 func TestDecisions(t *testing.T) {
 	var table golden.Table
 	for c, className := range []string{"refused", "final", "session", "connection"} {
@@ -50,8 +50,7 @@ func TestTransitions(t *testing.T) {
 	table.Compare(t, "removals")
 }
 
-// The states that the machine has announced, and the epochs, are those that can be; the event is of the live epoch, an earlier
-// or a later one.
+// The table has only possible announced states and epochs. The event belongs to the live epoch, an earlier or a later one.
 func TestTransitionsOfTheConnection(t *testing.T) {
 	kinds := strings.Fields("none attach suspend lose open announce close")
 	const epoch = 5
@@ -60,7 +59,7 @@ func TestTransitionsOfTheConnection(t *testing.T) {
 		for last := NeverConnected; last <= ReadOnly; last++ {
 			for n := range 2 * 2 * 2 * 3 {
 				everConnected, closed, past := n%2 == 1, n/2%2 == 1, int64(n/4%2)
-				of := int64(n/8) - 1 // 0: the live one
+				of := int64(n/8) - 1 // 0: the live epoch
 				from := stateMachine{epoch: epoch, lastAnnounced: StateChange{last, epoch - past},
 					everConnected: everConnected, closed: closed}
 				to, todo := from.next(machineInput{inputKind(in + 1), epoch + of})

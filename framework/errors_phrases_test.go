@@ -25,7 +25,7 @@ import (
 
 var rawCode = regexp.MustCompile(`\bcode -?[0-9]|error -[0-9]`)
 
-// saidOnce checks that an error is read once: no phrase in it comes twice, and no number stands for a word.
+// saidOnce checks that an error has no phrase twice, and no error code in place of words.
 func saidOnce(t *testing.T, err error) {
 	t.Helper()
 	if phrase := doubled(err.Error()); phrase != "" {
@@ -34,8 +34,7 @@ func saidOnce(t *testing.T, err error) {
 	assert.NotRegexp(t, rawCode, err.Error())
 }
 
-// doubled returns a phrase between colons, semicolons and parentheses that a text has twice; "" if there is
-// none.
+// doubled returns a phrase, between colons, commas, semicolons or parentheses, that a text has twice, or "".
 func doubled(text string) string {
 	seen := map[string]bool{}
 	for _, phrase := range regexp.MustCompile(`: |; |, |\(|\)`).Split(text, -1) {
@@ -54,10 +53,10 @@ func TestDoubled(t *testing.T) {
 	assert.Empty(t, doubled("getData /x: node does not exist"))
 }
 
-// troubleWith returns what a client of a server at addr says about its vain attempts to connect.
+// troubleWith returns the error that a client of a server at addr reports about its failed attempts to connect.
 func troubleWith(t *testing.T, addr string, opts ...Option) error {
 	t.Helper()
-	// A busy machine replies before an attempt times out.
+	// With this timeout even a busy machine replies before an attempt times out.
 	c, err := New(addr, append([]Option{WithSessionTimeout(time.Minute)}, opts...)...)
 	require.NoError(t, err)
 	defer c.Close()
@@ -72,7 +71,7 @@ func troubleWith(t *testing.T, addr string, opts ...Option) error {
 	return err
 }
 
-// answering is a server that says something to whoever connects, and hangs up when it has heard something.
+// answering starts a server that sends a text to each client after its first bytes, and closes the connection.
 func answering(t *testing.T, text string) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +92,7 @@ func answering(t *testing.T, text string) net.Listener {
 	return listener
 }
 
-// What listens there and is no ZooKeeper is called by its name.
+// The error names the kind of server at the address if that is not a ZooKeeper server.
 func TestStrangersAreNamed(t *testing.T) {
 	for text, words := range map[string][]string{
 		"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n": {"a web server answered"},
@@ -119,13 +118,13 @@ func TestStrangersAreNamed(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	assert.ErrorContains(t, troubleWith(t, secure.Listener.Addr().String()), "secureClientPort")
-	// And with TLS the hint is another.
+	// With TLS the hint is another one.
 	err := troubleWith(t, answering(t, "").Addr().String(), WithTLS(&tls.Config{}))
 	assert.ErrorIs(t, err, ErrTLS)
 	assert.NotContains(t, err.Error(), "WithTLS")
 }
 
-// Which identity a server refuses is said, and no more of the credential than that.
+// The error names the identity that a server refuses, and contains nothing else of the credential.
 func TestARefusedIdentityIsNamed(t *testing.T) {
 	for _, tc := range []struct {
 		cfg  zktest.Config
@@ -156,7 +155,7 @@ func TestARefusedIdentityIsNamed(t *testing.T) {
 	}
 }
 
-// Errors of many kinds say everything once, and in words.
+// Errors of many kinds have each phrase once, and words in place of error codes.
 func TestErrorsAreReadOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -204,9 +203,8 @@ func TestErrorsAreReadOnce(t *testing.T) {
 	})
 }
 
-// A request that the server finds too large makes it close the connection, and it would do so again each
-// time. So it is tried twice at most, and the error says what is wrong, not only that a connection was
-// lost.
+// The server closes the connection on a request that is too large for it, and would do so each time. So the request is sent
+// twice at most, and the error names the cause, not only the lost connection.
 func TestARequestAboveTheServersLimit(t *testing.T) {
 	write := func(t *testing.T, limit, size int, ours ...Option) (time.Duration, int, error) {
 		var took time.Duration
@@ -240,7 +238,7 @@ func TestARequestAboveTheServersLimit(t *testing.T) {
 	assert.False(t, Retryable(err))
 	saidOnce(t, err)
 
-	// A connection that is lost by chance under a large request is no more than that.
+	// If a connection is lost by chance under a large request, the error is no other than usual.
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/large", "")
 		srv.Inject(zktest.Fault{Op: "setData", Action: zktest.CutBefore, Times: 1})

@@ -13,15 +13,14 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// behindBreaker is a circuit breaker over state changes, for programs that rebuild something on every
-// change and want to skip flapping. It tells the first change for the worse at once, and then stays open
-// for the policy's first wait. While it is open it tells only the first Lost. After the wait it closes if
-// the client is connected, or if nothing has happened since it opened; otherwise it stays open for the
-// policy's next wait, until the policy has no more. When it closes it tells the latest change, unless it
-// has told that one last.
+// behindBreaker is a circuit breaker over state changes, for programs that rebuild something on every change and want to
+// skip flapping. It reports the first change for the worse immediately, and then stays open for the policy's first wait.
+// While it is open it reports only the first Lost. After the wait it closes if the client is connected, or if nothing has
+// happened since it opened; otherwise it stays open for the policy's next wait, until the policy has no more. When it
+// closes it reports the latest change, unless it has already done so.
 //
-// A change with a larger epoch says that everything ephemeral is gone, also if the loss itself was not told.
-// after is time.After. It ends when changes is closed.
+// A change with a larger epoch means that all ephemeral nodes are gone, even if the loss itself was not reported. after is
+// time.After. behindBreaker returns when changes is closed.
 func behindBreaker(changes <-chan framework.StateChange, policy retry.Policy,
 	after func(time.Duration) <-chan time.Time, tell func(framework.StateChange)) {
 	var (
@@ -66,9 +65,8 @@ func behindBreaker(changes <-chan framework.StateChange, policy retry.Policy,
 	}
 }
 
-// A circuit breaker over the state changes, as Curator's CircuitBreakingConnectionStateListener. The
-// recipes need none, and what must be known at once should not be behind one: the end of a hold is known by
-// its context.
+// A circuit breaker over the state changes, as Curator's CircuitBreakingConnectionStateListener. The recipes need none. A
+// program that must react immediately should use no breaker: a hold's context reports the end of the hold.
 func ExampleClient_StateChanges_breaker() {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -81,7 +79,7 @@ func ExampleClient_StateChanges_breaker() {
 	}
 	defer client.Close()
 
-	// A program gives client.StateChanges(ctx) and time.After. Here the example says when the wait is over.
+	// A program passes client.StateChanges(ctx) and time.After. Here the example decides when the wait is over.
 	changes, waitOver, done := make(chan framework.StateChange), make(chan time.Time), make(chan struct{})
 	after := func(d time.Duration) <-chan time.Time {
 		fmt.Println("told: nothing but a loss for", d)

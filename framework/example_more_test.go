@@ -20,7 +20,7 @@ func ExampleCreateBuilder_Idempotent() {
 	defer stop()
 	ctx := context.Background()
 
-	// Of all who do this one succeeds, also if its connection is lost before the reply.
+	// Of all clients that do this one succeeds, even if its connection is lost before the reply.
 	for range 2 {
 		_, err := client.Create().Idempotent().ForPath(ctx, "/config", []byte("v1"))
 		fmt.Println(err)
@@ -73,13 +73,13 @@ func ExampleClient_UsingRetry() {
 	ctx := context.Background()
 
 	once := client.UsingRetry(retry.RetryNTimes{})
-	_, err := once.GetData().ForPath(ctx, "/none") // fails at once also when the connection is lost
+	_, err := once.GetData().ForPath(ctx, "/none") // returns the first error, also of a lost connection
 	fmt.Println(err)
 	// Output:
 	// getData /none: node does not exist
 }
 
-// Code that was written for go-zookeeper goes on, in the client's own session.
+// Code that was written for go-zookeeper continues to work, in the client's own session.
 func ExampleClient_Conn() {
 	client, stop := start()
 	defer stop()
@@ -160,14 +160,14 @@ func ExampleClient_MultiRead() {
 	// /config/none: 0 children, data "", error: getData /config/none: node does not exist
 }
 
-// Members move, and clients follow. The configuration is what a reconfig writes.
+// Members move, and clients follow. The configuration has the format that a reconfig writes.
 func ExampleWithEnsembleTracking() {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := framework.New("zk1,zk2", framework.WithDialer(server.Dial), // which is at both
+	client, err := framework.New("zk1,zk2", framework.WithDialer(server.Dial), // the server has both addresses
 		framework.WithEnsembleTracking(), framework.WithEnsembleHosts(func(host string) bool {
 			return strings.HasPrefix(host, "zk")
 		}))

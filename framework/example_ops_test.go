@@ -62,7 +62,7 @@ func ExampleClient_SetData() {
 	data, err := client.GetData().StoringStatIn(&stat).ForPath(ctx, "/counter")
 	fmt.Println(string(data), stat.Version, err)
 
-	// Only if nobody has changed it since.
+	// Succeeds only if no client has changed the node since.
 	stat, err = client.SetData().WithVersion(stat.Version).ForPath(ctx, "/counter", []byte("2"))
 	fmt.Println(stat.Version, err)
 	_, err = client.SetData().WithVersion(0).ForPath(ctx, "/counter", []byte("3"))
@@ -89,7 +89,7 @@ func ExampleClient_GetData_watch() {
 	fmt.Println(string(data))
 
 	_, _ = client.SetData().ForPath(ctx, "/config", []byte("v2"))
-	event := <-watch.C // says that there is a change, not what it is
+	event := <-watch.C // reports that the node has changed, without its new data
 	fmt.Println(event.Type, event.Path)
 	// Output:
 	// v1
@@ -198,7 +198,7 @@ func ExampleDeleteBuilder_Guaranteed() {
 		log.Fatal(err)
 	}
 
-	// The caller's time is up. The node goes all the same.
+	// The caller's context has ended. The node is deleted all the same.
 	late, cancel := context.WithCancel(ctx)
 	cancel()
 	err := client.Delete().Guaranteed().ForPath(late, "/busy")

@@ -23,7 +23,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// One service may change its configuration, everybody may read it.
+// One service may change its configuration, every client may read it.
 func ExampleWithAuth() {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {

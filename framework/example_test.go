@@ -26,7 +26,7 @@ func ExampleNew() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := client.WaitConnected(ctx); err != nil {
-		log.Fatal(err) // says which servers were tried, and what went wrong
+		log.Fatal(err) // names the servers that were tried, and what failed
 	}
 	path, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, "/services/search",
 		[]byte("10.0.0.7:80"))
@@ -101,7 +101,7 @@ func ExampleSession_Hold() {
 	path, err := session.Client().Create().WithMode(framework.Ephemeral).StoringStatIn(&stat).ForPath(ctx,
 		"/master", nil)
 	if err != nil {
-		log.Fatal(err) // framework.ErrNodeExists: somebody else is
+		log.Fatal(err) // framework.ErrNodeExists: another process is the master
 	}
 	hold, err := session.Hold(ctx, framework.HoldOptions{Path: path, Czxid: stat.Czxid,
 		Loss: framework.SessionOnly, OwnWatchAfter: time.Nanosecond})

@@ -15,23 +15,24 @@ import (
 // The model of a protected create, in the foreground and in the background, of ephemeral and of persistent nodes, through
 // a client and through the view of a session.
 //
-// What ships is called: the errors (replyError, classifyError), retrySituation.decideRetry, the machine of the node
-// (nodeState.next, createEventOf, retryEventOf), what a search asks (searchCalls) and when its list is believed
-// (inconclusiveReason), and when a clean-up need not search again (isSearchConclusive). Played are
+// The model calls the library's own code: the errors (replyError, classifyError), retrySituation.decideRetry, the state
+// machine of the node (nodeState.next, createEventOf, retryEventOf), the requests of a search (searchCalls), the decision
+// whether its list is believed (inconclusiveReason), and whether a clean-up need not search again (isSearchConclusive). It
+// simulates
 //
 //   - the leader, which executes requests, also late: after a lost connection until the session is attached elsewhere, and
 //     after a lapse until it expires the session;
 //   - the member of the session, which lags, but never behind what the client was sent. A write catches up;
-//   - lost connections, lapsed sessions with a next one, refusals, a retry policy or a context that ends whenever it may,
-//     and a caller that leaves while the create is under way.
+//   - lost connections, lapsed sessions with a next one, refusals, a retry policy or a context that ends at any time, and a
+//     caller that stops waiting while the create is in flight.
 //
-// Bounds: four requests, so many losses and lapses as createSpare says. Not modelled: missing parents, OrSetData, an
-// answer to the look at a node that was found which is lost, other clients that delete the node, clean-ups that the
-// queue has no room for, and the time of a session: a clean-up that counts it does so until the session is certainly
-// over.
+// Bounds: four requests, and as many losses and lapses as createSpare allows. Not modelled: missing parents, OrSetData, the
+// loss of the reply to the read of a node that was found, other clients that delete the node, clean-ups for which the queue
+// has no room, and the time of a session: a clean-up that waits for the session's end waits until the session has certainly
+// ended.
 //
-// It must never happen that a create succeeds without its node in its session, that two nodes of one name are made, or
-// that a node is left that is not the caller's and which neither a session's end nor a clean-up will remove. From every
+// It must never happen that a create succeeds without its node in its session, that there are two nodes of one name, or
+// that a node remains that is not the caller's and that neither a session's end nor a clean-up will delete. From every
 // state the operation and its clean-ups can end.
 
 const mostCreates = 4
@@ -47,10 +48,10 @@ type createStep uint8
 const (
 	createTries    createStep = iota // another try may begin
 	createSends                      // the request is about to be sent
-	createWaits                      // for the answer
+	createWaits                      // for the reply
 	createWrites                     // a search waits for its write
 	createLists                      // a search waits for its list
-	createLeft                       // the caller has left, and the answer is still to come
+	createLeft                       // the caller has stopped waiting, and the reply is still to come
 	createWentWell                   // over
 	createWentBad                    // over
 )
@@ -62,7 +63,7 @@ type requestState uint8
 const (
 	noRequest requestState = iota
 	requestUnderWay
-	requestExecuted // and not answered
+	requestExecuted // and no reply sent
 	requestAdrift   // the connection is lost: it may still be executed
 	requestEnded
 )
@@ -132,7 +133,7 @@ func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	return action
 }
 
-// outcome is what follows from the error of a try, as operationRun.decideNext.
+// outcome decides what follows from the error of a try, as operationRun.decideNext.
 func (s *createState) outcome(err error) {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		s.Unknown = true
@@ -180,7 +181,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 		to("the retry policy or the context ends", (*createState).fail)
 		to("another try", func(s *createState) {
 			if s.Pinned && s.Epoch != 0 || s.Background && s.Tries > 0 && s.Epoch != s.In {
-				s.fail() // the session of the view is over
+				s.fail() // the session of the view has ended
 				return
 			}
 			s.In, s.Step, s.Tries = s.Epoch, createSends, min(s.Tries+1, 2)
@@ -281,7 +282,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 	}
 }
 
-// listed is the end of a search, as in protectedCreate.findNode and recoverOutcome.
+// listed handles the reply to a search's list, as protectedCreate.findNode and recoverOutcome.
 func (s *createState) listed() {
 	for i := range s.R[:s.Requests] {
 		r := &s.R[i]
@@ -306,7 +307,7 @@ func (s *createState) succeed(i uint8) {
 	}
 }
 
-// catchUp has the member see all.
+// catchUp gives the member all transactions.
 func (s *createState) catchUp() {
 	for i := range s.R {
 		s.R[i].Seen = s.R[i].Node
@@ -343,7 +344,7 @@ func (b createBounds) served(s createState, to func(string, func(*createState)))
 				}
 			}
 			if w := s.Step; w == createWaits || w == createLeft {
-				// The answer is lost as well, whatever has become of the request.
+				// The reply is lost as well, whether the request was executed or not.
 				left := w == createLeft
 				if left {
 					s.apply(createAbandoned)
@@ -434,7 +435,7 @@ func (b createBounds) cleans(s createState, to func(string, func(*createState)))
 	}
 }
 
-// quiet says that nothing goes on any more.
+// quiet reports whether no work is left.
 func (s createState) quiet() bool {
 	if !s.Step.over() {
 		return false
@@ -457,7 +458,7 @@ func (b createBounds) wrong(s createState) string {
 				return "two nodes of one name"
 			}
 		}
-		passes := s.Ephemeral && r.Epoch != s.Epoch // goes with its session
+		passes := s.Ephemeral && r.Epoch != s.Epoch // deleted with its session
 		switch mine := s.Result == uint8(i)+1; {
 		case mine && r.Node != made && !passes:
 			return "the caller's node was removed"
@@ -490,7 +491,7 @@ func TestExploreCreate(t *testing.T) {
 	explore.Test(t, b.model(), "search without a write")
 }
 
-// The model reaches what it is about.
+// The model reaches the situations that it is for.
 func TestExploreCreateReaches(t *testing.T) {
 	for name, is := range map[string]func(createState) bool{
 		"a node found by a search":                  func(s createState) bool { return s.Step == createWentWell && s.Losses < 3 && s.Requests == 1 },
@@ -512,31 +513,32 @@ func TestExploreCreateReaches(t *testing.T) {
 	}
 }
 
-// The create of an earlier session may come after the first search.
+// The create of an earlier session may be executed after the first search.
 func TestExploreCreateCleanedUpOnce(t *testing.T) {
 	explore.Finds(t, createBounds{losses: 1, lapses: 1, impatient: true}.model())
 }
 
 // The model of a guaranteed delete of an ephemeral node, through the view of its session, with and without a mark.
 //
-// What ships is called: the errors, retrySituation.decideRetry, the removal's machine (removalState.next, removalEventOf,
-// lateRemovalEvent). Played are the leader, lost connections, the end of the session, a server that refuses the mark or
-// the delete, a retry policy and a context that end, and a caller that leaves while the request is under way.
+// The model calls the library's own code: the errors, retrySituation.decideRetry, the state machine of the removal
+// (removalState.next, removalEventOf, lateRemovalEvent). It simulates the leader, lost connections, the end of the session,
+// a server that refuses the mark or the delete, a retry policy and a context that end, and a caller that stops waiting
+// while the request is in flight.
 //
-// Not modelled: versions, children, and a queue of clean-ups that is full. Without a fault by the server that refuses, it
-// must never happen that nothing goes on while the node is there and its session lives. From every state the delete and
-// its clean-up can end.
+// Not modelled: versions, children, and a full queue of clean-ups. Unless the server refuses the delete, it must never
+// happen that no work is left while the node is there and its session lives. From every state the delete and its clean-up
+// can end.
 
 type deleteState struct {
-	Step     createStep // of these createTries, createWaits, createLeft and those that are over
+	Step     createStep // only createTries, createWaits, createLeft and the final steps
 	State    removalState
 	Request  requestState
 	Mark     bool // the next request leaves a mark
-	Marking  bool // the one that is under way does
+	Marking  bool // the request in flight leaves a mark
 	Gone     bool // the node
 	Refused  bool // by the server
 	Owed     bool // a clean-up
-	Sent     bool // the clean-up's request is under way
+	Sent     bool // the clean-up's request is in flight
 	Unknown  bool
 	Lost     bool
 	Ended    bool // the session
@@ -557,7 +559,7 @@ func (s *deleteState) fail(err error) {
 	s.Step = createWentBad
 }
 
-// outcome is what follows from the error of a try; helps says that there is a step for it.
+// outcome decides what follows from the error of a try; helps means that there is a step for it.
 func (s *deleteState) outcome(err error, helps bool) {
 	s.Unknown = s.Unknown || errors.Is(err, ErrOutcomeUnknown)
 	what := retrySituation{class: classifyError(err), hasStep: helps, unknown: s.Unknown, sessionBound: true, tries: 1}.decideRetry()
@@ -566,7 +568,7 @@ func (s *deleteState) outcome(err error, helps bool) {
 	}
 }
 
-// answered handles the answer to a request, or its loss.
+// answered handles the reply to a request, or its loss.
 func (s *deleteState) answered(err error) {
 	s.Request = noRequest
 	switch {
@@ -660,7 +662,7 @@ func nextDelete(s deleteState, step func(string, deleteState)) {
 	}
 }
 
-// cleaned is the end of a clean-up's try, as cleanupQueue.runJob.
+// cleaned handles the end of a clean-up's try, as cleanupQueue.runJob.
 func (s *deleteState) cleaned(err error) {
 	s.Sent = false
 	_, action := removalQueued.next(removalEventOf(err))

@@ -8,27 +8,27 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of the connection states. It calls stateMachine.next, and plays the sessions of the client: each connects, at
-// members with and without a quorum, loses connections, and ends, which the manager learns in this order, later. An
-// event of an earlier session may come, too.
+// The model of the connection states. It calls stateMachine.next, and simulates the sessions of the client: each connects,
+// to members with and without a quorum, loses connections, and ends. The manager receives these events in this order,
+// later. An event of an earlier session may come, too.
 //
-// Bounds: three sessions, up to three events that the manager has not handled yet, so many connections in all. What is
-// closed before a session is connected is modelled in package wire.
+// Bounds: three sessions, up to three events that the manager has not handled yet, a limited number of connections in all.
+// The close of earlier sessions before a session is connected is modelled in package wire.
 //
-// Never: a state is announced that must not follow the last one, or of a session that is not the live one (Lost: the one
-// before); Connected twice; Lost before everything of the session has ended and the next one has begun; anything after
-// Close; or, when the manager has handled everything, another state than that of the session. Always possible: a
+// Never: a state is announced that must not follow the last one, or a state of another session than the live one (Lost:
+// than the one before); Connected twice; Lost before the session has ended completely and the next one has begun; any state
+// after Close; or, when the manager has handled everything, another state than that of the session. Always possible: a
 // connected session.
 
 type sessionStates struct {
 	m          stateMachine
 	link       inputKind // of the live session: inConnected, inReadOnly, or inDisconnected
-	epoch      int64     // of the live session, as its events say
+	epoch      int64     // of the live session, as in its events
 	over       bool      // it has ended, and the manager has not handled that
 	inbox      [3]machineInput
 	last       StateChange // announced
 	greeted    bool
-	attached   bool // as doAttach and doSuspend have left it
+	attached   bool // as set by doAttach and doSuspend
 	opened     int64
 	links      int8 // connections that may still be made
 	stragglers int8
@@ -136,7 +136,7 @@ func (s sessionStates) next(step func(string, sessionStates)) {
 			})
 		}
 	}
-	if s.link == inDisconnected && s.links == 0 { // one is always to be had
+	if s.link == inDisconnected && s.links == 0 { // one is always possible
 		do("a connection", func(s *sessionStates) {
 			s.link = inConnected
 			s.emit(inConnected, s.epoch)
@@ -189,7 +189,7 @@ func TestExploreStates(t *testing.T) {
 	explore.Test(t, sessions(2), "an event of an earlier session is believed")
 }
 
-// The state that must never be reached is looked for where it is: two sessions may end before one is ever announced.
+// The search finds the announcement of the third session: two sessions may end before one is ever announced.
 func TestExploreStatesReachesTheThirdSession(t *testing.T) {
 	m := sessions(0)
 	m.Final, m.Wrong = nil, func(s sessionStates) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The node of a lost hold stays for the grace only while the session may have it and the user may not have stopped.
+// The node of a lost hold stays for the grace only while the session may still exist and the holder may still be at work.
 func TestGrace(t *testing.T) {
 	for name, test := range map[string]struct {
 		end   func(srv *zktest.Server, h *Hold)

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whether a client uses TLS is known before it has a connection.
+// Health reports whether a client uses TLS before there is a connection.
 func TestHealthSaysWhetherConnectionsAreEncrypted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -83,8 +83,7 @@ func TestHealthAsText(t *testing.T) {
 	assert.Equal(t, held+", requests 4 in flight and 4 queued, 5 clean-ups pending: "+ErrClosed.Error(), h.String())
 }
 
-// The time that is tolerated begins when the connection is lost, once, whatever becomes of the session
-// meanwhile.
+// The tolerance counts from the loss of the connection, also if the session is lost during that time.
 func TestToleranceCountsFromTheLossOfTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -16,12 +16,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold ends in time, and says so, whoever holds the lock of the session's state for however long: the one
-// that reads from the network, say, over an event that takes long to look up.
+// A hold ends in time, and its context reports that, even while another goroutine holds the lock of the session's state:
+// for example the goroutine that reads from the network, during a slow lookup for an event.
 func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 	for _, rule := range []Rule{RuleBound, RuleHeartbeat} {
 		t.Run(rule.String(), func(t *testing.T) {
-			// Who waits for a mutex in a bubble stops its clock for ever. Out here time goes on.
+			// A goroutine that waits for a mutex in a bubble stops the bubble's clock for ever. The real clock, outside,
+			// continues.
 			var locked atomic.Pointer[sync.Mutex]
 			var waited atomic.Bool
 			rescue := time.AfterFunc(10*time.Second, func() {
@@ -37,7 +38,7 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 				c := dial(t, srv, WithRule(rule), WithDialer(func(
 					ctx context.Context, network, addr string,
 				) (net.Conn, error) {
-					if away.Load() { // so that nobody but the clock is on the way to anything
+					if away.Load() { // only the clock may end the holds
 						<-home
 					}
 					return srv.Dial(ctx, network, addr)
@@ -73,8 +74,8 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 	}
 }
 
-// As soon as a hold is not valid its context has ended, with the cause, also while whoever ends it has not
-// come to that yet.
+// As soon as a hold is not valid its context has ended, with the cause, even if the goroutine that ends the hold has not
+// ended the context yet.
 func TestWhatIsNotValidHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := connected(t, dial(t, zktest.RunT(t)))

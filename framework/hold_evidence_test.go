@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// unanswered makes a server that does not say whether it stands alone, until answer is called.
+// unanswered starts a server that does not reveal whether it is standalone until answer is called.
 func unanswered(t *testing.T) (srv *zktest.Server, answer func()) {
 	srv = zktest.RunT(t)
 	f := srv.Inject(zktest.Fault{
@@ -21,8 +21,8 @@ func unanswered(t *testing.T) (srv *zktest.Server, answer func()) {
 	return srv, func() { f.Remove() }
 }
 
-// A hold may have to wait before it can be granted, here for a server that does not say whether it stands
-// alone. What the caller has found out is old then: somebody may have deleted the node, and somebody else may hold.
+// A hold may have to wait for its grant, here for a server that does not reveal whether it is standalone. By then the
+// caller's knowledge is old: the node may have been deleted, and another contender may hold.
 func TestANodeThatIsDeletedWhileItsHoldWaitsIsNotHeld(t *testing.T) {
 	for name, opt := range map[string]HoldOptions{
 		"by default":  {},
@@ -50,7 +50,7 @@ func TestANodeThatIsDeletedWhileItsHoldWaitsIsNotHeld(t *testing.T) {
 					}()
 					time.Sleep(time.Second)
 					require.NoError(t, srv.Delete("/lock"))
-					if again { // another node of that name, of this session if the czxid tells them apart
+					if again { // another node of that name, in this session if the czxid distinguishes them
 						owner, mode := s.ID(), zktest.Ephemeral
 						if opt.Czxid == 0 {
 							owner, mode = 0, zktest.Persistent
@@ -69,7 +69,7 @@ func TestANodeThatIsDeletedWhileItsHoldWaitsIsNotHeld(t *testing.T) {
 	}
 }
 
-// One that is still there is held, whatever passing refusals and cuts the look meets.
+// If the node is still there the hold is granted, whatever temporary refusals and cuts the check of the node meets.
 func TestANodeThatIsThereWhenItsHoldHasWaitedIsHeld(t *testing.T) {
 	for _, cuts := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,8 @@ func TestANodeThatIsThereWhenItsHoldHasWaitedIsHeld(t *testing.T) {
 	}
 }
 
-// A caller that gives up, a client that closes, and a connection that is lost while it counts end the look.
+// The check of the node ends when the caller gives up, when the client closes, and, under SuspendedIsLoss, when the
+// connection is lost.
 func TestTheLookAtANodeEnds(t *testing.T) {
 	cut := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Cut(0) }
 	stops := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Stop() }
@@ -132,7 +133,7 @@ func TestTheLookAtANodeEnds(t *testing.T) {
 	}
 }
 
-// A hold that does not outlive its connection is not waited for without one, whatever was missing.
+// A hold that ends with its connection does not wait for the next connection, whatever it still needed.
 func TestWithoutAConnectionNothingIsMadeCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -150,7 +151,7 @@ func TestWithoutAConnectionNothingIsMadeCertain(t *testing.T) {
 	})
 }
 
-// A hook that takes long makes old what was found out, too.
+// Knowledge about the node is old also after a slow hook.
 func TestANodeThatIsDeletedWhileAHookRunsIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -170,8 +171,8 @@ func TestANodeThatIsDeletedWhileAHookRunsIsNotHeld(t *testing.T) {
 	})
 }
 
-// A caller that gives up while the write is under way has no hold, whatever becomes of the write: the error is its
-// context's alone.
+// A caller that gives up while the write is in flight has no hold, whatever the outcome of the write. The error is only
+// that of its context.
 func TestWhoGivesUpDuringTheWriteHasNoHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -191,8 +192,8 @@ func TestWhoGivesUpDuringTheWriteHasNoHold(t *testing.T) {
 	})
 }
 
-// The connection is lost between the proof and the grant, so no hold begins: the session counts none then, and its next
-// hold as one.
+// The connection is lost between the proof and the grant, so no hold begins. The session then counts no hold, and the next
+// hold counts as one.
 func TestAGrantThatALossOvertakesIsNoHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
@@ -203,7 +204,7 @@ func TestAGrantThatALossOvertakesIsNoHold(t *testing.T) {
 				if lose {
 					away = srv.Inject(zktest.Fault{Op: "connect", Action: zktest.Hold})
 					srv.Cut(0)
-					time.Sleep(time.Millisecond) // the client has found the loss
+					time.Sleep(time.Millisecond) // the client has noticed the loss
 				}
 				return ctx, func(error) {}
 			},

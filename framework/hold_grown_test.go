@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A session that was created when the servers granted little, and has been granted more since, counts for as
-// long as when it was created: that is what a server gives it that restarts, and a new leader.
+// A session that was granted a longer timeout after its creation counts only for the timeout of its creation: a restarted
+// server, and a new leader, keep it no longer than that.
 func TestAHoldEndsInTimeAfterAGrantOfMore(t *testing.T) {
 	for name, members := range map[string]int{"a server that restarts": 1, "a new leader": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestHeartbeatKeepsHoldsAlive(t *testing.T) {
 	})
 }
 
-// A member cut from its leader answers pings and reads, but no write.
+// A member cut from its leader replies to pings and reads, but to no write.
 func TestHeartbeatNoticesAStaleMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, c := heartbeatServer(t)
@@ -155,8 +155,8 @@ func TestHeartbeatNoticesADeletedNode(t *testing.T) {
 	})
 }
 
-// The nodes of very many holds take turns, so that a heartbeat costs no more than that of some: each has its
-// turn, and all live.
+// With very many holds each heartbeat checks the nodes of only some of them, so that its cost is limited. Each node gets
+// its turn, and all holds stay valid.
 func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, c := heartbeatServer(t)
@@ -181,14 +181,14 @@ func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
 		for _, i := range gone {
 			over(t, holds[i], ErrNodeDeleted)
 		}
-		holds[2].End(nil) // its turn is still to come, and that does not cost the others theirs
+		holds[2].End(nil) // ended before its turn: that does not cost the other holds their turns
 		require.NoError(t, srv.Delete("/lock2"))
 		time.Sleep(time.Minute)
 		assert.Equal(t, len(holds)-len(gone)-1, c.Safety().Holds)
 	})
 }
 
-// Writes that are good for a moment only do not make a hold that lapses before its first heartbeat.
+// Writes that count only a moment longer do not make a hold that lapses before its first heartbeat.
 func TestHoldOnOldWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := heartbeatServer(t)
@@ -203,8 +203,8 @@ func TestHoldOnOldWrites(t *testing.T) {
 	})
 }
 
-// The first heartbeat of a hold that has had nothing to write follows the last write, which may be a while
-// ago, and not the hold.
+// If a hold could begin without a write, its first heartbeat is due by the time of the last write, not by the hold's
+// beginning.
 func TestTheFirstHeartbeatOfAHoldOnOldWrites(t *testing.T) {
 	for _, old := range []time.Duration{
 		0, 50 * time.Millisecond, 100 * time.Millisecond, time.Second/heartbeatsPerTimeout - time.Millisecond,
@@ -312,7 +312,7 @@ func TestForcedBoundWithoutRoomKeepsTheSession(t *testing.T) {
 	})
 }
 
-// The grant under the heartbeat rule obeys its context while the quorum stalls.
+// The grant under the heartbeat rule ends with its context while the quorum stalls.
 func TestHoldWaitsForCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, c := heartbeatServer(t)
@@ -334,7 +334,7 @@ func TestHoldWaitsForCommits(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, h.Valid())
 		_, err = s.Hold(t.Context(), HoldOptions{Path: "/gone"})
-		require.NoError(t, err) // a write is known: that it is not there is found out by its watch
+		require.NoError(t, err) // there is a recent write, so only the watch finds out that the node is not there
 
 		// The last write is too old to count.
 		h.End(nil)
@@ -358,8 +358,8 @@ func TestHoldCommitsAgainAfterACut(t *testing.T) {
 	}
 }
 
-// A server that is overloaded for a moment costs a new hold a moment, and not the place in line that it is
-// for; nor does a node that may not be checked.
+// A server that is overloaded for a moment delays a new hold for a moment, and does not cost the contender its place in
+// line; nor does a node that may not be checked.
 func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
 	for name, code := range map[string]zktest.Error{
 		"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout, "no right": zktest.ErrNoAuth,
@@ -392,8 +392,8 @@ func TestHeartbeatsBeginDespiteRefusals(t *testing.T) {
 	}
 }
 
-// A hook that takes its time costs the writes by which the hold was certain, and not the session: there are
-// new ones.
+// During a slow hook the writes that made the hold certain grow too old. That does not cost the session: there are new
+// writes.
 func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 	for name, slow := range map[string]func(*zktest.Server){
 		"old writes":           func(*zktest.Server) { time.Sleep(10 * time.Second) },
@@ -424,8 +424,8 @@ func TestAHoldIsCertainAgainAfterASlowHook(t *testing.T) {
 	}
 }
 
-// A member that answers pings and commits nothing costs no hold that outlives a lost connection: there is
-// time for another one.
+// A member that replies to pings and commits nothing costs no hold that outlives a lost connection: there is time to
+// connect to another member.
 func TestAMemberThatCommitsNothingCostsNoHold(t *testing.T) {
 	for _, timeout := range []time.Duration{6 * time.Second, 10 * time.Second, 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -448,7 +448,8 @@ func TestAMemberThatCommitsNothingCostsNoHold(t *testing.T) {
 	}
 }
 
-// Servers that commit slowly for a while say nothing about the configuration: the caller waits until they are faster.
+// Servers that commit slowly for a while do not prove that the timeout is too short: the caller waits until they are
+// faster.
 func TestHoldOutlastsSlowCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
@@ -519,7 +520,7 @@ func TestMayBegin(t *testing.T) {
 		{667 * time.Millisecond, 473 * time.Millisecond, false, false},
 		{667 * time.Millisecond, 473 * time.Millisecond, true, true},
 		{667 * time.Millisecond, 667 * time.Millisecond, true, true},
-		{762 * time.Millisecond, 700 * time.Millisecond, false, true}, // at once
+		{762 * time.Millisecond, 700 * time.Millisecond, false, true}, // immediately
 		{762 * time.Millisecond, 800 * time.Millisecond, false, false},
 		{0, 0, true, false},
 	} {

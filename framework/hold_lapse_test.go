@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold that is lost by the clock is lost with its session, whoever was the first to look at the clock: what
-// the session had must not stay in anybody's way.
+// A hold that lapses takes its session with it, whichever call was the first to look at the clock: no node of the session
+// may stay in the way of other contenders.
 func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 	for name, look := range map[string]func(*Session, *Hold){
 		"nobody":    func(*Session, *Hold) {},
@@ -28,12 +28,12 @@ func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 				s := connected(t, c)
 				h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
 				time.Sleep(10 * time.Second)
-				// Reads and pings are answered, and no write is committed.
+				// The server replies to reads and pings, and commits no write.
 				stale := srv.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.DropRequest})
 				ends := time.Now().Add(h.Remaining())
 				for time.Now().Before(ends) {
 					time.Sleep(min(2*time.Millisecond, time.Until(ends)))
-					look(s, h) // also at the very instant of the lapse, before or after any timer
+					look(s, h) // also at the exact instant of the lapse, before or after any timer
 				}
 				synctest.Wait()
 				over(t, h, ErrSessionLost)
@@ -49,8 +49,8 @@ func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 	}
 }
 
-// After a long pause of the process, or the machine's sleep, what the session's end has brought about is read
-// before any timer fires. The cause is the end.
+// After a long pause of the process, or the machine's sleep, the client may read the effects of the session's end before
+// any timer fires. The cause is the session's end, not these effects.
 func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
 	for name, strike := range map[string]func(*testing.T, *zktest.Server, *Session){
 		"its node is gone": func(
@@ -77,8 +77,8 @@ func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
 	}
 }
 
-// A hold whose session the server has called expired says so, also to whoever looks before the client has
-// come to telling it.
+// If the server has reported the session expired, that is the cause of its holds' end, also for a caller that asks before
+// the client has announced it.
 func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestTheCauseIsWhatEndedTheSession(t *testing.T) {
 	}
 }
 
-// A machine that has slept for longer than the session lives: every way to ask says so at once, and who does
-// not ask is told within a moment.
+// The machine has slept for longer than the session lives. Every method of a hold reports the end immediately, and its
+// context ends within a moment.
 func TestAMachineThatHasSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -124,7 +124,7 @@ func TestAMachineThatHasSlept(t *testing.T) {
 }
 
 // A machine has slept for longer than a server may be silent, but not for as long as the session lives. The replies that
-// arrive after the sleep count first: the connection stays, and the hold with it.
+// arrived in that time count first: the connection stays, and the hold with it.
 func TestAMachineThatHasSleptKeepsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Time may pass between the writes that make a hold certain and the hold. The last look is at the clock, and
-// nobody is given what he does not have.
+// Time may pass between the writes that make a hold certain and the grant. The clock is checked last, so that no hold
+// begins that is not certain any more.
 func TestHoldLooksAtTheClockLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := heartbeatServer(t)
@@ -23,7 +23,7 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 
 		_, err = s.epoch.awaitCertainty(t.Context(), "/slow", SessionOnly)
 		require.NoError(t, err)
-		time.Sleep(10 * time.Second) // no write meanwhile, but pings: the session lives on
+		time.Sleep(10 * time.Second) // no write in that time, but pings: the session lives
 		assert.Equal(t, errUncertain, s.epoch.registerHold(newHold(s.epoch, "/slow", HoldOptions{Loss: SessionOnly})))
 		assert.NoError(t, s.Context().Err())
 		assert.Zero(t, c.Safety().Holds)
@@ -31,7 +31,7 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 	})
 }
 
-// What is not certain any more is made certain again until the caller gives up.
+// A hold that is not certain any more is made certain again until the caller gives up.
 func TestAHoldIsMadeCertainAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tried := 0
@@ -49,8 +49,8 @@ func TestAHoldIsMadeCertainAgain(t *testing.T) {
 	assert.NotErrorIs(t, err, ErrTimeoutTooShort)
 }
 
-// A heartbeat that fails for one node is none for the others: they are checked again at once, whichever of
-// them are gone, too.
+// A heartbeat that fails for one node counts for no other node either: the others are checked again immediately, even if
+// some of them are gone, too.
 func TestHeartbeatChecksTheOthersAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, c := heartbeatServer(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// BenchmarkEndHolds tells how long it takes from the end of the first of a session's holds to that of the last.
+// BenchmarkEndHolds measures the time from the end of the first of a session's holds to that of the last.
 func BenchmarkEndHolds(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

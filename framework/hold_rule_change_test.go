@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Refusals that pass say nothing about the server: it is asked again, and what was known of it stands.
+// A temporary refusal proves nothing about the server: the client asks again, and keeps its earlier knowledge.
 func TestAnOverloadedServerIsAskedAgainWhetherItStandsAlone(t *testing.T) {
 	for name, code := range map[string]zktest.Error{
 		"throttled": zktest.ErrThrottledOp, "timeout": zktest.ErrRequestTimeout,
@@ -50,7 +50,7 @@ func TestAnOverloadedServerIsAskedAgainWhetherItStandsAlone(t *testing.T) {
 	}
 }
 
-// The first question is asked again, too: nothing is held by a guess.
+// The first question is repeated, too: no hold begins on a guess.
 func TestNothingIsHeldBeforeTheServerHasSaidWhetherItStandsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -69,7 +69,7 @@ func TestNothingIsHeldBeforeTheServerHasSaidWhetherItStandsAlone(t *testing.T) {
 	})
 }
 
-// A server that may not be asked is taken for a member, as before.
+// A server that refuses the question for lack of permission is taken for a member, as before.
 func TestAServerThatDoesNotSayIsTakenForAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -86,8 +86,8 @@ func TestAServerThatDoesNotSayIsTakenForAMember(t *testing.T) {
 	})
 }
 
-// doneAndValidAgree watches a hold in fine steps until both have ended: at every instant at which nobody has
-// anything left to do they say the same.
+// doneAndValidAgree checks a hold in fine steps until it has ended: whenever no goroutine has work left, Done and Valid
+// report the same.
 func doneAndValidAgree(t *testing.T, h *Hold) (lost time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -109,9 +109,9 @@ func doneAndValidAgree(t *testing.T, h *Hold) (lost time.Duration) {
 	}
 }
 
-// A standalone server comes back as a member, which is cut from the others right after that: it answers reads
-// and pings, and no write. In whatever phase that strikes, a hold ends before the others can have expired the
-// session, and Done and Valid tell of it at one instant.
+// A standalone server comes back as a member, which is cut from the others right after that: it replies to reads and pings,
+// and to no write. In whatever phase that happens, a hold ends before the others can have expired the session, and Done and
+// Valid report it at the same instant.
 func TestAStandaloneServerBecomesAMemberThatIsCutOff(t *testing.T) {
 	for phase := range 20 {
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAStandaloneServerBecomesAMemberThatIsCutOff(t *testing.T) {
 				h := hold(t, connected(t, c), "/lock", HoldOptions{Loss: SessionOnly})
 				time.Sleep(10*time.Second + time.Duration(phase)*50*time.Millisecond)
 				require.NoError(t, srv.Set(configPath, []byte(ensemble)))
-				last := time.Now() // not later than this the leader has heard of the session
+				last := time.Now() // the leader's last request of the session is not later than this
 				srv.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.DropRequest})
 				srv.Cut(0)
 				lost := doneAndValidAgree(t, h)
@@ -132,7 +132,7 @@ func TestAStandaloneServerBecomesAMemberThatIsCutOff(t *testing.T) {
 	}
 }
 
-// The same with a member that commits: the hold goes over to heartbeats without an end.
+// The same with a member that commits: the hold changes to heartbeats without an end.
 func TestAStandaloneServerBecomesAMemberThatCommits(t *testing.T) {
 	for phase := range 20 {
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestAStandaloneServerBecomesAMemberThatCommits(t *testing.T) {
 	}
 }
 
-// The answer of one connection's server is not taken for the next one's: what only a member would be refused
-// is not lost while nobody has asked yet.
+// The client does not assume that the next connection's server is of the same kind. But a hold that only a member makes
+// impossible is not lost before the server has replied.
 func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, stands, free := zktest.RunT(t), make(chan struct{}), make(chan struct{})
@@ -164,7 +164,7 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		c = dial(t, srv, WithRule(RuleBound), WithSessionTimeout(10*time.Second), WithDialer(func(
 			ctx context.Context, network, addr string,
 		) (net.Conn, error) {
-			// the manager has heard of the loss, and is busy when it should hear of the connection
+			// the manager has handled the loss, and is busy when the event of the connection comes
 			if slow.CompareAndSwap(true, false) {
 				c.core.manager.inbox.Put(func() {
 					close(stands)
@@ -178,7 +178,7 @@ func TestNothingIsRefusedBeforeTheServerHasSaidWhatItIs(t *testing.T) {
 		slow.Store(true)
 		srv.Cut(0)
 		<-stands
-		synctest.Wait() // the server has said that it stands alone, and the client has not come to that yet
+		synctest.Wait() // the server has replied that it is standalone, and the client has not handled that yet
 		srv.Inject(
 			zktest.Fault{
 				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 1,

@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// What the message of a timeout that is too short recommends is enough, and not much more than enough.
+// The timeout that the message of a too short one recommends is enough, and not much more than enough.
 func TestTooShortSaysWhatIsEnough(t *testing.T) {
 	refused := func(timeout time.Duration, opts ...Option) error {
 		o := defaultOptions()
@@ -117,7 +117,7 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 	}
 }
 
-// A leader's pause is what a short timeout saves at, never the tick, and never what a heartbeat needs.
+// A short timeout allows for a shorter pause of a leader, but never for less than the tick or than a heartbeat needs.
 func TestWhatAHeartbeatCovers(t *testing.T) {
 	o := defaultOptions()
 	for timeout := 100 * time.Millisecond; timeout < 26*time.Second; timeout += 10 * time.Millisecond {
@@ -131,8 +131,8 @@ func TestWhatAHeartbeatCovers(t *testing.T) {
 	}
 }
 
-// A server that grants more than it was asked for says something about its tick; that is believed when it is
-// longer than the usual one.
+// If a server grants more than the client asked for, that reveals something about its tick; the client believes it when it
+// is longer than the usual one.
 func TestALongerTickIsFoundOut(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {
@@ -156,8 +156,8 @@ func TestALongerTickIsFoundOut(t *testing.T) {
 	}
 }
 
-// What work has to stop in: a tenth of the session timeout or a second, whichever is less, under every rule,
-// whether the servers expire the session or the client closes it.
+// The time in which a holder has to stop its work: a tenth of the session timeout or a second, whichever is less, under
+// every rule, whether the servers expire the session or the client closes it.
 func TestTheTimeToStopIn(t *testing.T) {
 	for _, tt := range []struct{ timeout, margin, late time.Duration }{
 		{50 * time.Millisecond, 10 * time.Millisecond, 2500 * time.Microsecond},

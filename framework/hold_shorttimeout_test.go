@@ -11,9 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Servers with a tick of one second and clients with a timeout of three hold what they want without being
-// told of the tick, and a member that is cut off from its leader, whose answers go on, does not fool them:
-// the hold has ended before the node goes.
+// With a server tick of one second and a timeout of three, clients can hold although no option gives the tick. A member
+// that is cut off from its leader, and continues to reply, does not deceive them: the hold ends before its node is deleted.
 func TestAShortTimeoutNeedsNoTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{TickTime: time.Second, SyncLimit: 10})

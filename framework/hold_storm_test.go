@@ -16,9 +16,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Promise P1 over random faults, under both rules: a hold has ended while its node is still there, unless
-// somebody took the node or the session away; and whoever hears of a loss finds no hold of that epoch alive.
-// A failure is repeated with its seed.
+// Promise P1 over random faults, under both rules: a hold has ended while its node is still there, unless another client
+// took the node or the session away; and when a loss is announced no hold of that epoch is valid. A failure is repeated
+// with its seed.
 func TestHoldsEndBeforeTheirNodes(t *testing.T) {
 	seeds := uint64(15)
 	if testing.Short() {
@@ -105,7 +105,7 @@ func storm(t *testing.T, random *rand.Rand) {
 	time.Sleep(2 * timeout) // for a connection that is half dead to be replaced
 	require.NoError(t, c.WaitConnected(t.Context()))
 	require.NoError(t, c.Close())
-	for _, left := range srv.Sessions() { // perhaps one whose handshake was never answered
+	for _, left := range srv.Sessions() { // for example a session whose handshake got no reply
 		require.Empty(t, left.Ephemerals)
 	}
 }

@@ -30,7 +30,7 @@ func hold(t *testing.T, s *Session, path string, opt HoldOptions) *Hold {
 	return h
 }
 
-// over checks that the hold has ended for the reason, in every way that can be asked.
+// over checks that the hold has ended for the reason, by each of its methods.
 func over(t *testing.T, h *Hold, why error) {
 	t.Helper()
 	<-h.Context().Done()
@@ -105,8 +105,8 @@ func TestHoldEndsWhenSuspended(t *testing.T) {
 	})
 }
 
-// Who learns of the loss by the end of a hold, before the change is told, is not sent on as if the connection
-// still stood.
+// When a hold ends with its connection, before the change is announced, WaitConnected must not return as if there were
+// still a connection.
 func TestNobodyIsConnectedWhenAHoldEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -157,8 +157,8 @@ func TestHoldEndsBeforeTheServerExpiresTheSession(t *testing.T) {
 	})
 }
 
-// What a hold has left goes down to about Steady while the servers answer at once, and not below. Slow replies reduce it
-// by their delay: once, or twice on an ensemble.
+// Remaining goes down to about Steady while the servers reply immediately, and not below. Slow replies reduce it by their
+// delay: once, or twice on an ensemble.
 func TestSteady(t *testing.T) {
 	for name, tt := range map[string]struct {
 		members        int
@@ -326,7 +326,7 @@ func TestHoldOfAnotherNodeIsNoticed(t *testing.T) {
 	})
 }
 
-// What a hold costs: nothing for 50 ms, then one read, and no request for a watch that a delete uses up.
+// The cost of a hold: nothing for 50 ms, then one read, and no request to remove a watch that a delete uses up.
 func TestHoldTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -384,7 +384,7 @@ func TestHoldAfterTheServerForgot(t *testing.T) {
 	})
 }
 
-// A member that refuses the look for a passing reason is asked again.
+// A read that a member refuses for a temporary reason is repeated.
 func TestHoldLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -412,8 +412,8 @@ func TestHoldMayNotLook(t *testing.T) {
 	})
 }
 
-// Holds that are given back while their node stays leave no watch on it, whenever they end; where the node is
-// deleted, as a rule, that costs no request.
+// Holds that end while their node stays leave no watch on it, whenever they end. Where the node is deleted, as usual, that
+// costs no request.
 func TestEndedHoldsLeaveNoWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

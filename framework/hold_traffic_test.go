@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// slowLine is a connection over which so many bytes per second go to the server.
+// slowLine is a connection that sends a limited number of bytes per second to the server.
 type slowLine struct {
 	net.Conn
 	rate int
@@ -28,8 +28,8 @@ func (l slowLine) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// A client's own requests, however many, cost it neither its session nor what it holds: what keeps them alive
-// goes in front, and not much is under way at once.
+// A client's own requests, however many, cost it neither its session nor its holds: pings and heartbeats are sent first,
+// and few requests are in flight at one time.
 func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 	many := 100_000
 	if testing.Short() {
@@ -104,8 +104,7 @@ func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 	}
 }
 
-// In a burst a new hold waits for its turn with the creation of its node, which is the caller's, and for
-// nothing after that.
+// In a burst only the create of the node, a request of the caller, waits for its turn. The hold that follows does not wait.
 func TestAHoldIsMadeInFrontOfABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
@@ -128,8 +127,8 @@ func TestAHoldIsMadeInFrontOfABurst(t *testing.T) {
 	})
 }
 
-// The connection timeout is about waiting for a connection. Whoever waits for his turn on one waits for his
-// turn.
+// The connection timeout limits the wait for a connection. An operation that waits for its turn on a connection is not
+// limited by it.
 func TestABusyConnectionIsNoMissingOne(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		srv.Delay(0, 25*time.Millisecond)
@@ -183,7 +182,7 @@ func TestTheConnectionTimeoutCountsFromTheLossOfTheConnection(t *testing.T) {
 	}, WithConnectionTimeout(2*time.Second), WithWindow(10), WithRetry(retry.RetryNTimes{}))
 }
 
-// Close may strike while the first connection is being made. When it says nil there is nothing left.
+// Close may be called while the first connection is being made. When it returns nil the server has no session left.
 func TestCloseWhileTheFirstConnectionIsMade(t *testing.T) {
 	for at := time.Duration(0); at <= 30*time.Millisecond; at += time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -214,8 +213,8 @@ func TestCloseWhileTheFirstConnectionIsMade(t *testing.T) {
 	})
 }
 
-// After the loss of a connection the first retry comes with the next one; those after it, and those after
-// other errors, wait as the policy says.
+// After the loss of a connection the first retry is sent on the next one; later retries, and those after other errors, wait
+// as the policy says.
 func TestTheFirstRetryComesWithTheReconnect(t *testing.T) {
 	policy := retry.RetryNTimes{Retries: 3, Sleep: time.Second}
 	for name, tc := range map[string]struct {
@@ -300,7 +299,7 @@ func TestTheEventOfALostConnectionStartsNoRetry(t *testing.T) {
 	})
 }
 
-// Client.Retry takes what retry.Do takes.
+// Client.Retry takes the same options as retry.Do.
 func TestRetryTakesOptions(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		broken, tries, told := errors.New("broken"), 0, 0
@@ -325,7 +324,7 @@ func soonAfter(outage time.Duration) time.Duration {
 	return max(time.Second, min(outage/10, 5*time.Second)) * 3 / 2
 }
 
-// However long nobody could be reached, the client is back soon after somebody can.
+// However long no server could be reached, the client is connected soon after one can.
 func TestAClientIsBackSoonAfterAnOutage(t *testing.T) {
 	for _, outage := range []time.Duration{6 * time.Second, 20 * time.Second, time.Minute, time.Hour} {
 		for range 10 {

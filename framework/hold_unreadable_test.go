@@ -37,7 +37,8 @@ func TestHoldOfAnUnreadableNodeIsLostWithIt(t *testing.T) {
 	}
 }
 
-// With neither READ nor ADMIN there is no way to find out. The hold goes on, and a log line says what is missing.
+// With neither READ nor ADMIN the client cannot find out. The hold continues, and a log line reports the missing
+// permission.
 func TestHoldOfANodeThatCannotBeSeenGoesOn(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V39, zktest.V38} {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -89,8 +90,8 @@ func TestAnUnreadableNodeIsReadWhenItsHoldHasWaited(t *testing.T) {
 	}
 }
 
-// A read of an own node that is lost with the connection, or refused for a passing reason, is repeated: the deletion of the
-// node still ends the hold.
+// A read of the hold's node that is lost with the connection, or refused for a temporary reason, is repeated: the deletion
+// of the node still ends the hold.
 func TestALostReadOfAnOwnNodeIsRepeated(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V39, zktest.V37} {
 		for _, op := range []zktest.Op{"exists", "getACL"} {

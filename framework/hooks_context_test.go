@@ -34,8 +34,8 @@ func (a counted) Deadline() (time.Time, bool) {
 	return a.Context.Deadline()
 }
 
-// A hold has only the values of the context that a hook returns. What else that does is not asked: whoever looks at the
-// clock ends a hold that is over by it, and may hold a lock then.
+// A hold has only the values of the context that a hook returns, and calls none of its other methods: Valid and its like
+// may end a hold by the clock, and the caller may have locked a mutex then.
 func TestAHoldTakesOnlyTheValuesOfAHooksContext(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {

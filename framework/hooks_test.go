@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// diary writes down what it is told.
+// diary records lines that hooks add.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -27,7 +27,7 @@ func (d *diary) add(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// read returns what was written since the last call, when nothing is going on any more.
+// read returns the lines written since the last call, once all goroutines wait.
 func (d *diary) read() []string {
 	synctest.Wait()
 	d.mu.Lock()
@@ -178,7 +178,7 @@ func TestHooksSeeHolds(t *testing.T) {
 	})
 }
 
-// A hold that the hooks have seen begin ends for them also if it was refused at the last moment.
+// If a hold is refused at the last moment, and the hooks were called for its beginning, they are called for its end, too.
 func TestHooksSeeAHoldThatCameTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, d := zktest.RunT(t), &diary{}
@@ -226,7 +226,7 @@ func TestHooksSeeRoundTrips(t *testing.T) {
 	})
 }
 
-// Who has no hooks does not pay for them.
+// A client without hooks pays nothing for them.
 func TestWithoutHooksNothingIsAllocated(t *testing.T) {
 	var o clientHooks
 	hooks := (&Client{}).Hooks()
@@ -246,7 +246,7 @@ func TestWithoutHooksNothingIsAllocated(t *testing.T) {
 	}))
 }
 
-// Several observers are told in the order of the options, and of the end in the reverse order.
+// Several hooks are called in the order of the options, and for the end in the reverse order.
 func TestHooksCombine(t *testing.T) {
 	type key string
 	d := &diary{}

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Lines wait for a handler that takes its time, in order and with their attributes, but no more of them
-// than there is room for; how many are missing is said where they are.
+// Lines wait for a slow handler, in order and with their attributes, up to a limit. In place of the missing lines a line
+// has their number.
 func TestLinesOfTheLogAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, written := logging(slog.LevelInfo)
@@ -59,7 +59,7 @@ func (h gatedHandler) WithGroup(name string) slog.Handler {
 	return gatedHandler{h.Handler.WithGroup(name), h.gate}
 }
 
-// Close returns in time, whatever the log handler does; and the log is complete by then if it does anything.
+// Close returns in time, whatever the log handler does. If the handler returns, the log is complete by then.
 func TestCloseAndTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

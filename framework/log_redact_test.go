@@ -23,7 +23,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// ears hear everything that a client says, and say which secrets are in it.
+// ears collect everything that a client reports, and find the secrets in it.
 type ears struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -36,20 +36,20 @@ func (e *ears) Write(b []byte) (int, error) {
 	return e.text.Write(b)
 }
 
-// logged is a client's log that is heard.
+// logged returns an option that sends a client's log to the ears.
 func (e *ears) logged() Option {
 	return WithLogger(slog.New(slog.NewTextHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug})))
 }
 
-// count says how often it was heard.
+// count returns how often the text contains what.
 func (e *ears) count(what string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return strings.Count(e.text.String(), what)
 }
 
-// hear takes down values that users have, as careless code prints them, also behind a field that fmt does
-// not ask.
+// hear prints values that users have, with each verb that careless code may use, also in an unexported field, for which fmt
+// calls no methods.
 func (e *ears) hear(values ...any) {
 	for _, v := range values {
 		for _, verb := range verbs {
@@ -61,7 +61,7 @@ func (e *ears) hear(values ...any) {
 
 var verbs = []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"}
 
-// hearInside takes down values that only this package has.
+// hearInside prints values that only this package has.
 func (e *ears) hearInside(values ...any) {
 	log := slog.New(slog.NewJSONHandler(e, nil))
 	for _, v := range values {
@@ -80,7 +80,7 @@ func (e *ears) hearInside(values ...any) {
 	}
 }
 
-// leaks names the secrets that can be read out of what was heard, and the form.
+// leaks returns the names of the secrets that can be read in the collected text, with their form.
 func (e *ears) leaks() (found []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -105,7 +105,7 @@ func (e *ears) leaks() (found []string) {
 	return found
 }
 
-// What hears a secret must be able to hear it.
+// The ears must find a secret if there is one.
 func TestEarsHear(t *testing.T) {
 	e := &ears{secrets: map[string][]byte{"it": []byte("hu\x01sh")}}
 	assert.Empty(t, e.leaks())
@@ -117,8 +117,8 @@ func TestEarsHear(t *testing.T) {
 	}
 }
 
-// A client with all kinds of credentials goes through all kinds of trouble and tells everything it can, at
-// debug level. No secret is in it.
+// A client with all kinds of credentials meets all kinds of failures, and reports everything at debug level. No secret is
+// in it.
 func TestSecretsStaySecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &ears{secrets: map[string][]byte{"digest": []byte("hush-digest"),
@@ -205,7 +205,7 @@ type outside struct{ net.Conn }
 
 func (outside) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 2181} }
 
-// Who sends a password over the network in clear is told once.
+// A client that sends a password unencrypted over the network logs that once.
 func TestCredentialsInClearAreTold(t *testing.T) {
 	const message = "sending the credentials of WithAuth, passwords included, unencrypted"
 	digest := WithAuth("digest", []byte("user:hush"))

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ensemble is what /zookeeper/config of a member contains.
+// ensemble is the content of /zookeeper/config on a member.
 const ensemble = "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
 	"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000"
 
@@ -26,7 +26,7 @@ func dial(t *testing.T, srv *zktest.Server, opts ...Option) *Client {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = c.Close()
-		time.Sleep(2 * time.Second) // if it was cut short, the rest winds down
+		time.Sleep(2 * time.Second) // if Close was cut short, the rest ends in this time
 	})
 	return c
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// changing logs in with a password that can be put right.
+// changing is a login with a password that can be corrected.
 type changing struct{ password atomic.Value }
 
 func (*changing) Name() string { return "DIGEST-MD5" }
@@ -56,7 +56,7 @@ func TestRefusedCredentialsAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// Of several servers one may be the odd one out: the others are asked before anybody is told.
+// If one of several servers refuses the login, the client tries the others before it reports an error.
 func TestOneServerThatRefusesIsNotAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		strict := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "another"}})
@@ -77,9 +77,9 @@ func TestOneServerThatRefusesIsNotAll(t *testing.T) {
 	})
 }
 
-// While every server refuses the credentials nothing is sent. What the client owes it does when they are
-// right again, in the session that has lived on: else the node of who released a lock, or left a line,
-// would stay, with nobody behind it.
+// While every server refuses the credentials nothing is sent. When they are right again the client does its clean-ups, in
+// the session that has lived through that: otherwise the node of a contender that released a lock, or left a line, would
+// stay.
 func TestRefusedCredentialsDoNotForgetWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{SASLUsers: map[string]string{"alice": "right"}})

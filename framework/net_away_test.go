@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whatever waits until the end of its context says what it was, where, and why there is no connection; and
-// the end of the context is found in it.
+// Every call that waits until the end of its context names the operation and the path, and why there is no connection;
+// errors.Is finds the context's end in it.
 func TestADeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 	waits := map[string]func(ctx context.Context, c *Client) error{
 		"getData /x": func(ctx context.Context, c *Client) error {
@@ -76,7 +76,7 @@ func TestADeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 	}
 }
 
-// A client whose first attempt does not come to an end says that, too.
+// The error also reports a first attempt that has not ended yet.
 func TestADeadlineDuringTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -91,7 +91,7 @@ func TestADeadlineDuringTheFirstAttempt(t *testing.T) {
 	})
 }
 
-// The time limit of an attempt to connect is not the caller's deadline.
+// The time limit of an attempt to connect is not reported as the caller's deadline.
 func TestATimeLimitOfAnAttemptIsNobodysDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -111,7 +111,7 @@ func TestATimeLimitOfAnAttemptIsNobodysDeadline(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-// "Not connected yet" is for who never was.
+// The error contains "not connected yet" only if the client never was connected.
 func TestNotConnectedYetIsForTheFirstTime(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		srv.Stop()

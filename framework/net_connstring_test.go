@@ -96,7 +96,7 @@ func FuzzParseConnectString(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, servers)
-		// What was understood, written again, is understood the same way.
+		// The parsed list, written again, is parsed to the same list.
 		again, root, err := parseConnectString(strings.Join(servers, ",") + chroot)
 		require.NoError(t, err, "%q", in)
 		require.Equal(t, servers, again)
@@ -104,7 +104,7 @@ func FuzzParseConnectString(f *testing.F) {
 	})
 }
 
-// What stands in front of an "@" may be a password: no error repeats it.
+// The text in front of an "@" may be a password: no error contains it.
 func TestConnectStringsRepeatNoPassword(t *testing.T) {
 	for _, in := range []string{"user:hush@zk", "user:hush@zk1,zk2:2181/app", "zk1,user:hush@zk2",
 		"user:pa/hush@zk", "hush@zk:2181", "zookeeper://user:hush@zk/app", "user:hush://x@zk",

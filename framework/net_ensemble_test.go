@@ -49,7 +49,7 @@ func TestParseEnsembleConfig(t *testing.T) {
 	assert.Empty(t, parseEnsembleConfig(nil).ClientAddresses())
 }
 
-// What is taken from a configuration can be connected to, and is understood the same way when it is written
+// The addresses taken from a configuration can be connected to, and are parsed to the same addresses when they are written
 // again.
 func FuzzConfigOfAnEnsemble(f *testing.F) {
 	for _, s := range []string{ensemble, "server.1=[::;[:1",
@@ -139,7 +139,7 @@ func TestGetConfig(t *testing.T) {
 	})
 }
 
-// The server tells the two forms apart by null, which is not the empty string.
+// The server distinguishes the two forms by null strings; an empty string is not null.
 func TestReconfigOnTheWire(t *testing.T) {
 	c := &Client{core: &clientCore{}}
 	frame := func(r reconfigRequest) string {

@@ -13,8 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An answer above the limit is an error of its own operation, once, and of nothing else: the connection
-// stays, and so does what is held.
+// A reply above the limit fails its own operation, once, and nothing else: the connection stays, and so do the holds.
 func TestAnAnswerAboveTheLimitFailsItsOperationOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -41,7 +40,7 @@ func TestAnAnswerAboveTheLimitFailsItsOperationOnly(t *testing.T) {
 	}, WithMaxReply(1024))
 }
 
-// What a client can write it can read.
+// A client can read all data that it can write.
 func TestTheLimitOfAnswersIsNoLowerThanThatOfRequests(t *testing.T) {
 	bubbleOf(t, zktest.Config{MaxFrame: 4 << 20}, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := context.WithoutCancel(t.Context())
@@ -55,7 +54,7 @@ func TestTheLimitOfAnswersIsNoLowerThanThatOfRequests(t *testing.T) {
 	}, WithMaxFrame(4<<20), WithMaxReply(1<<20))
 }
 
-// What no server says is an error with a name in what is told of the connection's end.
+// A message that no server sends has an error that errors.Is finds in the reason for the connection's end.
 func TestAServerThatDoesNotKeepToTheProtocolHasAnErrorWithAName(t *testing.T) {
 	err := wrapRefusal(fmt.Errorf("%w: an answer to nothing", wire.ErrProtocol))
 	assert.ErrorIs(t, err, ErrMalformedReply)

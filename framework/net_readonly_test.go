@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// readOnlyClient starts three members that go on without a quorum, and a client that may use them so. It
-// belongs into a bubble.
+// readOnlyClient starts three members that serve reads without a quorum, and a client that may use them so. It must be
+// called in a bubble.
 func readOnlyClient(t *testing.T, timeout time.Duration) (*zktest.Ensemble, *Client) {
 	e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
 	require.NoError(t, e.AwaitSettled(t.Context()))
@@ -31,8 +31,8 @@ func dialReadOnly(t *testing.T, e *zktest.Ensemble, opts ...Option) *Client {
 	return c
 }
 
-// A client that may read from a member without a quorum does so, says so, refuses to write, and goes to the
-// others as soon as they have one.
+// A client that may read from a member without a quorum does so, announces the state, refuses to write, and connects to the
+// others as soon as they have a quorum.
 func TestReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -41,7 +41,7 @@ func TestReadOnlyMember(t *testing.T) {
 		next(StateChange{Connected, 1})
 		make1(t, c, "/a", "x")
 
-		// One member alone: it can be read, and nothing can be held, so that the session runs out.
+		// Only one member is left: it can be read, and nothing can be held, so that the session lapses.
 		e.Member(1).Stop()
 		e.Member(2).Stop()
 		next(StateChange{Suspended, 1}, StateChange{ReadOnly, 1}, StateChange{Lost, 1}, StateChange{ReadOnly, 2})
@@ -54,7 +54,7 @@ func TestReadOnlyMember(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		assert.Equal(t, StateChange{ReadOnly, 2}, c.State(), "for as long as it takes")
 
-		// The others are back, without it: the client finds them, although its own member still serves.
+		// The others are back, without this member: the client connects to them, although its own member still serves.
 		e.Partition(0)
 		require.NoError(t, e.Member(1).Start())
 		require.NoError(t, e.Member(2).Start())
@@ -68,8 +68,8 @@ func TestReadOnlyMember(t *testing.T) {
 	})
 }
 
-// A member without a quorum that is behind is no sign that all data was wiped: the client does not go back
-// in time to it (found by the simulation).
+// A member without a quorum that lags does not prove that all data were wiped: the client does not read older data from it
+// (found by the simulation).
 func TestReadOnlyMemberIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -99,7 +99,7 @@ func TestReadOnlyMemberIsBehind(t *testing.T) {
 	})
 }
 
-// A session without a quorum has held nothing: when it is lost, the next one is opened without the grace.
+// A session without a quorum has held nothing: after its loss the next one is opened without the grace.
 func TestASessionWithoutAQuorumHasNoGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
@@ -111,7 +111,7 @@ func TestASessionWithoutAQuorumHasNoGrace(t *testing.T) {
 		next := changesOf(t, c)
 		next(StateChange{ReadOnly, 1})
 		e.Member(0).Stop()
-		require.NoError(t, e.Member(0).Start()) // it has forgotten the session
+		require.NoError(t, e.Member(0).Start()) // it does not have the session any more
 		began := time.Now()
 		next(StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{ReadOnly, 2})
 		assert.Less(t, time.Since(began), 30*time.Second)
@@ -202,8 +202,8 @@ func TestCloseAtAReadOnlyMember(t *testing.T) {
 	})
 }
 
-// A session that only a member without a quorum knows owns nothing: there is nothing to be confirmed, and
-// the next member may not know it.
+// A session that only a member without a quorum has owns no nodes: there is nothing to confirm, and the next member may not
+// have the session.
 func TestSessionOfAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 5, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
@@ -221,7 +221,7 @@ func TestSessionOfAReadOnlyMember(t *testing.T) {
 		require.NoError(t, err)
 		e.Member(0).Stop()
 		e.Member(1).Stop()
-		require.NoError(t, e.Member(1).Start()) // which remembers no session of its own
+		require.NoError(t, e.Member(1).Start()) // after its restart it has none of the sessions that it opened
 		next(StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{ReadOnly, 2})
 		_, err = c.GetChildren().ForPath(t.Context(), "/")
 		require.NoError(t, err)
@@ -229,8 +229,8 @@ func TestSessionOfAReadOnlyMember(t *testing.T) {
 	})
 }
 
-// A member without a quorum that may not open sessions for readers either: the client says why it is not
-// connected, and connects when there is a quorum.
+// The only member has no quorum, and may not open sessions for readers either: the client reports why it is not connected,
+// and connects when there is a quorum.
 func TestAReadOnlyMemberThatMayOpenNoSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true})

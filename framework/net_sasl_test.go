@@ -112,7 +112,7 @@ func TestSASLThroughReconnect(t *testing.T) {
 			_, err = c.SetData().ForPath(t.Context(), "/a", nil)
 			require.NoError(t, err)
 			assert.Equal(t, EventNodeDataChanged, (<-w.C).Type)
-			// A new session, behind the old one's end at the server.
+			// A new session, opened after the servers have ended the old one.
 			srv.Expire(s.ID())
 			next(StateChange{Suspended, 1}, StateChange{Lost, 1}, StateChange{Reconnected, 2})
 			require.NoError(t, c.Close())
@@ -162,7 +162,7 @@ func TestRefusedLogin(t *testing.T) {
 	}
 }
 
-// mechanism is another mechanism, whose login says and hears what is written down.
+// mechanism is a mechanism named OTHER with a given login. It sends the host that it gets to hosts.
 type mechanism struct {
 	login SASLLogin
 	hosts chan string
@@ -196,7 +196,7 @@ func TestExtensionPoint(t *testing.T) {
 	})
 }
 
-// reticent is a mechanism that says its name once, and ends the goroutine of whoever asks again.
+// reticent is a mechanism whose Name returns once; the next call ends its goroutine.
 type reticent struct {
 	mechanism
 	asked *once

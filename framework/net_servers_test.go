@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// members starts an ensemble and a client of all its members but those left out, in a bubble.
+// members starts an ensemble, and a client of the members in connect's result, in a bubble.
 func members(t *testing.T, connect func(e *zktest.Ensemble) string,
 	f func(t *testing.T, e *zktest.Ensemble, c *Client), opts ...Option) {
 	t.Helper()
@@ -34,9 +34,9 @@ func members(t *testing.T, connect func(e *zktest.Ensemble) string,
 	})
 }
 
-// where is the member that the client's session is connected to, -1 if none.
+// where returns the member that the client's session is connected to, -1 if none.
 func where(e *zktest.Ensemble, c *Client) int {
-	synctest.Wait() // the member that it has left has seen it
+	synctest.Wait() // the member that the session has left has noticed that
 	for i, m := range e.Members() {
 		for _, s := range m.Sessions() {
 			if s.Connected && s.ID == c.viewEpoch().wire.ID() {
@@ -55,13 +55,13 @@ func TestSetServers(t *testing.T) {
 		s := connected(t, c)
 		require.NoError(t, e.Member(e.Leader()).Create("/app", nil))
 
-		// More of them: nothing happens.
+		// A second server in the list changes nothing.
 		require.NoError(t, c.SetServers(e.Member(1).Addr()+","+e.Member(0).Addr()))
 		assert.Equal(t, []string{e.Member(1).Addr(), e.Member(0).Addr()}, c.Servers())
 		time.Sleep(time.Second)
 		assert.Equal(t, 0, where(e, c))
 
-		// Without the one it is connected to: the session goes on at another.
+		// The list loses the server that the client is connected to: the session continues at another one.
 		require.NoError(t, c.SetServers(e.Member(1).Addr()+"/app"))
 		next(StateChange{Suspended, 1}, StateChange{Reconnected, 1})
 		assert.Equal(t, 1, where(e, c))
@@ -80,7 +80,7 @@ func TestSetServers(t *testing.T) {
 	})
 }
 
-// A list that changes while no server can be reached is used at once.
+// The client uses a new list immediately if no server can be reached.
 func TestSetServersWhileDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -116,7 +116,7 @@ func TestEnsembleTracking(t *testing.T) {
 		assert.Contains(t, []int{1, 2}, where(e, c))
 		assert.Equal(t, int64(1), connected(t, c).Epoch())
 
-		// One that names no addresses changes nothing; the next one does, in the next session, too.
+		// A configuration without addresses changes nothing; the next one does, in the next session, too.
 		require.NoError(t, leader.Set("/zookeeper/config", []byte("server.1=m1:2888:3888\nversion=200000002")))
 		time.Sleep(time.Second)
 		assert.Len(t, c.Servers(), 2)
@@ -132,7 +132,7 @@ func TestEnsembleTracking(t *testing.T) {
 	}))
 }
 
-// The configuration cannot be read: the list stays, and nothing goes round in circles.
+// The configuration cannot be read: the list stays, and the client does not read again and again.
 func TestEnsembleTrackingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
@@ -145,7 +145,7 @@ func TestEnsembleTrackingInVain(t *testing.T) {
 	})
 }
 
-// Nobody waits longer than the jitter, and not everybody the same time.
+// No reconnect waits longer than the jitter, and the waits differ.
 func TestReconnectJitter(t *testing.T) {
 	const longest = 800 * time.Millisecond
 	seen := map[time.Duration]bool{}
@@ -165,7 +165,7 @@ func TestReconnectJitter(t *testing.T) {
 	}, func(o *options) error { o.spread = longest; return nil })
 	assert.Greater(t, len(seen), 20)
 
-	// One server, too: all its clients come back at once.
+	// With one server, too: all its clients come back at the same time.
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		next := changesOf(t, c)
 		next(StateChange{Connected, 1})

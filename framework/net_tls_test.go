@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// selfSigned is a certificate and its key in PEM form.
+// selfSigned returns a certificate and its key in PEM form.
 func selfSigned(t *testing.T, name string, until time.Time, uses ...x509.ExtKeyUsage) []byte {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	assert.Nil(t, configured(t).currentTLSConfig(slog.New(slog.DiscardHandler)))
 }
 
-// Each trouble says what to look at, and keeps the reason for errors.As.
+// Each error names the file or the option to look at, and keeps the reason for errors.As.
 func TestTLSTrouble(t *testing.T) {
 	late := selfSigned(t, "127.0.0.1", time.Now().Add(-time.Hour))
 	good := selfSigned(t, "elsewhere", time.Now().Add(time.Hour))
@@ -201,7 +201,7 @@ func TestTLSTrouble(t *testing.T) {
 	assert.Equal(t, other, wrapTLSError(other))
 }
 
-// A CA that nobody looks at is none.
+// A CA or a server name that InsecureSkipVerify makes useless is refused.
 func TestACAIsNotVoidedSilently(t *testing.T) {
 	ca := writeFile(t, "ca.pem", selfSigned(t, "ca", time.Now().Add(time.Hour)))
 	skip := WithTLS(&tls.Config{InsecureSkipVerify: true})

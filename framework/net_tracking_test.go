@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// dialled notes which addresses a client wants to be connected to. Only those of the server work.
+// dialled records the addresses that a client dials. Only those of the server work.
 type dialled struct {
 	srv   *zktest.Server
 	works func(addr string) bool
@@ -61,8 +61,7 @@ func tracked(t *testing.T, works func(addr string) bool,
 	})
 }
 
-// configure has the ensemble agree on members with these client addresses, in which OWN is the host of the
-// server.
+// configure sets a configuration in which the members have these client addresses. OWN stands for the host of the server.
 func configure(t *testing.T, srv *zktest.Server, version int, clients ...string) {
 	t.Helper()
 	own, _, err := net.SplitHostPort(srv.Addr())
@@ -77,8 +76,8 @@ func configure(t *testing.T, srv *zktest.Server, version int, clients ...string)
 	time.Sleep(10 * time.Second)
 }
 
-// Whoever may write the configuration could have every client's password, session and all else in clear: so
-// what the user has not named is not dialled.
+// A process that may write the configuration could collect every client's password, session and data in clear: so the
+// client dials only hosts that the user has named.
 func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 	tracked(t, nil, func(srv *zktest.Server, c *Client, d *dialled, said *ears) {
 		own := srv.Addr()
@@ -104,7 +103,7 @@ func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 	}, WithAuth("digest", []byte("user:hush")))
 }
 
-// A list that leads nowhere costs a pass, not the client: the one that it was given goes on to count.
+// If no server of the new list can be reached, the client tries all of them once and returns to the list that it was given.
 func TestTrackingGoesBackToTheGivenList(t *testing.T) {
 	given := ""
 	tracked(t, func(addr string) bool {
@@ -126,7 +125,7 @@ func TestTrackingGoesBackToTheGivenList(t *testing.T) {
 		assert.EqualValues(t, 2, connected(t, c).Epoch())
 		assert.ElementsMatch(t, []string{host + ":1", host + ":2", host + ":3"}, c.Servers())
 
-		// What the user says later is what was given.
+		// A list that the user sets later replaces the given one.
 		given = "elsewhere:2181"
 		require.NoError(t, c.SetServers(given))
 		time.Sleep(10 * time.Second)
@@ -135,8 +134,8 @@ func TestTrackingGoesBackToTheGivenList(t *testing.T) {
 	})
 }
 
-// What no ensemble says of itself is refused as a whole, once for each change; nothing of it is dialled or
-// shown as it is.
+// A configuration that no ensemble has is refused as a whole, once for each change. The client neither dials its addresses
+// nor logs them unescaped.
 func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 	many := make([]string, 100_000)
 	for i := range many {
@@ -160,7 +159,7 @@ func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 			assert.Equal(t, []string{srv.Addr()}, c.Servers(), name)
 			assert.Equal(t, n, said.count("ignoring an invalid"), "%s: once for each change", name)
 		}
-		// More than a request of ours could carry: by a server that says anything.
+		// A configuration larger than a request of this client could carry: only a hostile server sends it.
 		var b strings.Builder
 		for i, addr := range many {
 			fmt.Fprintf(&b, "server.%d=m:1:2;%s\n", i, addr)
@@ -179,7 +178,7 @@ func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 			assert.NotContains(t, said.text.String(), odd)
 		}
 
-		// And the next good one counts again, with repetitions and all forms of an address.
+		// The next valid configuration is used, with repetitions and all forms of an address.
 		configure(t, srv, n+3, "OWN:2183", "OWN:2183", "[::ffff:OWN]:2184", "OWN:02183")
 		own, _, err := net.SplitHostPort(srv.Addr())
 		require.NoError(t, err)
@@ -187,7 +186,8 @@ func TestTrackingRefusesWhatIsNoConfiguration(t *testing.T) {
 	})
 }
 
-// Who has a function that knows his servers by their names, or proves each by TLS, follows new ones.
+// A client with a function that recognizes its servers by their names, or with TLS that proves each of them, follows new
+// ones.
 func TestTrackingFollowsWhatIsAllowed(t *testing.T) {
 	asked := map[string]bool{}
 	allow := func(host string) bool {
@@ -220,7 +220,7 @@ func TestTrackingFollowsWhatIsAllowed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrInvalidOption)
 }
 
-// A certificate proves a server only where not everybody can have one.
+// Certificates prove the servers only if others cannot have them: with the user's own CAs, or for one given name.
 func TestWhichTLSProvesServers(t *testing.T) {
 	ca := writeFile(t, "ca.pem", selfSigned(t, "ca", time.Now().Add(time.Hour)))
 	verify := func(tls.ConnectionState) error { return nil }
@@ -239,7 +239,7 @@ func TestWhichTLSProvesServers(t *testing.T) {
 			RootCAs: x509.NewCertPool(), InsecureSkipVerify: true})}, false},
 		"verified by a function": {[]Option{WithTLSFiles(TLSFiles{CA: ca}),
 			WithTLS(&tls.Config{InsecureSkipVerify: true, VerifyConnection: verify})},
-			false}, // what it looks at nobody knows: WithEnsembleHosts
+			false}, // the client cannot see what the function checks: WithEnsembleHosts
 	} {
 		assert.Equal(t, test.want, configured(t, test.opts...).authenticatesServers(), name)
 	}
@@ -253,8 +253,8 @@ func TestWhichTLSProvesServers(t *testing.T) {
 	assert.True(t, c.trustedHosts()("2001:db8::1"))
 }
 
-// Whoever may write the configuration, or says that it is written, cannot have the client read it, take it
-// or complain of it all the time.
+// A process that writes the configuration often, or a server that reports so, cannot make the client read it, adopt it or
+// log it all the time.
 func TestTrackingReadsOnceInAWhile(t *testing.T) {
 	for name, line := range map[string]string{
 		"followed": "server.1=m1:2888:3888:participant;%s:%d",

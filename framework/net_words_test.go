@@ -54,11 +54,11 @@ func TestFourLetterWord(t *testing.T) {
 	})
 }
 
-// A server that refuses a word says so, or closes the connection; one may answer without an end.
+// A server that refuses a word replies so, or closes the connection; a server may also send a reply without an end.
 func TestFourLetterWordThatIsNotAnswered(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
-		end    bool // of the answer
+		end    bool // of the reply
 		err    error
 	}{
 		"refused":      {"cons is not executed because it is not in the whitelist.\n", true, ErrWordRefused},
@@ -93,7 +93,7 @@ func TestFourLetterWordThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// A server that wants a certificate says so after the client's part of the handshake. That is no refusal of the word.
+// A server that requires a certificate reports that after the client's part of the handshake. It is no refusal of the word.
 func TestFourLetterWordOfAServerThatWantsACertificate(t *testing.T) {
 	pem := selfSigned(t, "words", time.Now().Add(time.Hour))
 	own, err := tls.X509KeyPair(pem, pem)

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What an operation in the background costs, one after the other and many at once: plain, unpacked, and with
-// a hook to be told of its end.
+// The cost of an operation in the background, one after the other and many at once: plain, decompressed, and with a hook
+// for its end.
 func BenchmarkBackground(b *testing.B) {
 	hook := WithHooks(
 		Hooks{Operation: func(context.Context, Operation) func(OperationEnd) { return func(OperationEnd) {} }},

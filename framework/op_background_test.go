@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What one goroutine queues is executed, and called back, in that order, with every kind of operation in
-// between.
+// The operations that one goroutine queues are executed, and their callbacks called, in that order, with every kind of
+// operation in between.
 func TestBackgroundOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -168,7 +168,7 @@ func TestCallbacksOfAClosedClient(t *testing.T) {
 	}, WithClosingTimeout(time.Second))
 }
 
-// IfFailed hears of failures only, in the order of the other callbacks, also when the result is there already.
+// IfFailed calls back for failures only, in the order of the other callbacks, also when the result is there already.
 func TestCallbacksOfFailures(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -190,7 +190,7 @@ func TestCallbacksOfFailures(t *testing.T) {
 	})
 }
 
-// A callback may use the client: queue more, and wait.
+// A callback may use the client: queue more operations, and wait.
 func TestCallbackUsesTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		done := make(chan error, 1)

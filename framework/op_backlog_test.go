@@ -11,7 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What is queued is bounded: an operation too many ends at once, with an error that says so, and was not sent.
+// The number of queued operations is limited: one too many fails immediately, with an error that reports the limit, and was
+// not sent.
 func TestBackgroundLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		const most = 10

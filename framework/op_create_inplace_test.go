@@ -64,7 +64,7 @@ func TestCreateInPlaceOf(t *testing.T) {
 	}
 }
 
-// All or nothing.
+// The transaction is executed completely or not at all.
 func TestCreateInPlaceOfIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*testing.T, *zktest.Server, *Client, string)
@@ -192,7 +192,7 @@ func TestCreateInPlaceOfASibling(t *testing.T) {
 	})
 }
 
-// A caller that gives up while the transaction is under way leaves nothing.
+// A caller that stops waiting while the transaction is in flight leaves no node.
 func TestCreateInPlaceOfWithoutItsCaller(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.HoldReply, zktest.LoseReply} {
 		t.Run(action.String(), func(t *testing.T) {

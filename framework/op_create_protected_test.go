@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// protectedNodes are the children with a protected name.
+// protectedNodes returns the children with a protected name.
 func protectedNodes(srv *zktest.Server) (paths []string) {
 	for path := range srv.Tree() {
 		if _, _, ok := zkpath.ParseProtected(zkpath.Base(path)); ok {
@@ -72,8 +72,8 @@ func TestProtectedCreateAfterALostReply(t *testing.T) {
 	}
 }
 
-// The search's own connection is lost, between its write and its list too: nothing is believed, and there is
-// one node in the end.
+// The search's own connection is lost, also between its write and its list: the search proves nothing, and there is one
+// node in the end.
 func TestProtectedCreateRecoveryIsInterrupted(t *testing.T) {
 	for _, op := range []string{"multi", "getChildren2", "exists"} {
 		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
@@ -112,8 +112,8 @@ func TestProtectedCreateInAParentThatIsGone(t *testing.T) {
 	})
 }
 
-// A node of a session that was lost is not ours: a new one is made, with a new UUID, and the result is the
-// one of the new session. The search for a node that was never made ends, too.
+// A node of a lost session is not the caller's: a new one is created, with a new UUID, and the result is the node of the
+// new session. The search for a node that was never created ends, too.
 func TestProtectedCreateOverASession(t *testing.T) {
 	for _, mode := range []CreateMode{EphemeralSequential, PersistentSequential} {
 		for _, action := range []zktest.Action{zktest.HoldReply, zktest.DropRequest} {
@@ -171,7 +171,7 @@ func TestProtectedCreateThatIsExecutedAfterItsSession(t *testing.T) {
 	})
 }
 
-// Through a session's view nothing happens in another session.
+// A create through a session's view is not executed in another session.
 func TestPinnedCreateOverASession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		require.NoError(t, c.CreateContainers(t.Context(), "/locks"))
@@ -199,7 +199,7 @@ func TestPinnedCreateOverASession(t *testing.T) {
 	})
 }
 
-// The caller leaves at each point of a protected create's life; what it made is removed.
+// The caller stops waiting at each point of a protected create; the node that it created is removed.
 func TestProtectedCreateIsLeft(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault zktest.Fault
@@ -280,7 +280,7 @@ func TestProtectedCreateIsLeft(t *testing.T) {
 	}
 }
 
-// A caller whose create was never sent leaves no work behind.
+// A caller that stops waiting for a create that was never sent leaves no clean-up.
 func TestProtectedCreateIsLeftUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		srv.Stop()
@@ -299,7 +299,7 @@ func TestProtectedCreateIsLeftUnsent(t *testing.T) {
 	})
 }
 
-// The clean-up has found the node, and its delete is lost, or refused for a passing reason: it is repeated.
+// The clean-up has found the node, and its delete is lost, or refused for a temporary reason: it is repeated.
 func TestProtectedCreateIsLeftAndItsDeleteFails(t *testing.T) {
 	for _, fault := range []zktest.Fault{
 		{Action: zktest.CutBefore}, {Action: zktest.ReplyError, Err: zktest.ErrThrottledOp},
@@ -340,7 +340,7 @@ func TestProtectedCreateGivesUp(t *testing.T) {
 	}, WithRetry(retry.RetryNTimes{}))
 }
 
-// A node with our UUID that belongs to another session, of this client or not, is not ours (CURATOR-498,
+// A node with the UUID of the create in another session, of this client or not, is not the caller's (CURATOR-498,
 // CURATOR-604).
 func TestProtectedNodeOfAnotherSession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

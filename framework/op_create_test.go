@@ -102,7 +102,7 @@ func TestCreateParents(t *testing.T) {
 	})
 }
 
-// The right to create is asked for where something is created, and not above.
+// Only the parent of the first missing node must allow CREATE, not the nodes above it.
 func TestCreateParentsNeedsNoRightsAbove(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -123,7 +123,7 @@ func writes(srv *zktest.Server) map[string]int {
 	return counts
 }
 
-// A container is reaped between our making it and making the node below.
+// A container is reaped between its create and the create of the node below.
 func TestCreateParentsReapedInBetween(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		other := dial(t, srv)
@@ -141,7 +141,7 @@ func TestCreateParentsReapedInBetween(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, srv.Tree(), "/locks/x/node")
 
-		// And always: it ends, with the truth.
+		// Also if the parent is missing each time the create ends, with that error.
 		srv.Inject(
 			zktest.Fault{
 				Op: "create2", PathPrefix: "/no", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoNode,
@@ -215,8 +215,8 @@ func TestUnprotectedCreateAfterALostReply(t *testing.T) {
 	})
 }
 
-// The reply to the setting of a node that exists is lost, and no later try gets through: the outcome is
-// unknown all the same (found by the simulation).
+// The reply to the setData of an existing node is lost, and no later try is executed: the outcome is unknown all the same
+// (found by the simulation).
 func TestCreateOrSetDataIsUnsure(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -243,7 +243,7 @@ func TestCreateOrSetDataIsUnsure(t *testing.T) {
 	}
 }
 
-// A setting that was certainly refused is not looked at.
+// After a setData that was certainly refused the node is not read.
 func TestCreateOrSetDataIsSure(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a", "")

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A delete that leaves a mark: who watches for that hears of it before it hears of the deletion, and nobody ever
-// finds it. Whatever the server says to it, the node is deleted.
+// A delete leaves a mark: a client that watches the mark gets its event before the event of the deletion, and no client
+// ever finds the mark. Whatever the server replies, the node is deleted.
 func TestDeleteLeavesAMark(t *testing.T) {
 	const mark = "/a-mark"
 	for _, tc := range []struct {
@@ -25,7 +25,7 @@ func TestDeleteLeavesAMark(t *testing.T) {
 		{"usual", func(*zktest.Server) {}, true, map[zktest.Op]int{"multi": 1}},
 		{
 			"the mark is there", func(srv *zktest.Server) { _ = srv.Create(mark, nil) },
-			true, map[zktest.Op]int{"multi": 1, "delete": 1}, // that one was not left by us
+			true, map[zktest.Op]int{"multi": 1, "delete": 1}, // this mark is another client's
 		},
 		{
 			"the node is not there", func(srv *zktest.Server) { _ = srv.Delete("/a") },
@@ -80,7 +80,7 @@ func TestDeleteLeavesAMark(t *testing.T) {
 							delete(counts, op)
 						}
 					}
-					delete(counts, "getData") // whether the server stands alone
+					delete(counts, "getData") // the read that finds out whether the server is standalone
 					assert.Equal(t, tc.counts, counts)
 					assert.False(t, srv.Exists("/a"))
 					if tc.name != "the mark is there" {
@@ -100,7 +100,8 @@ func TestDeleteLeavesAMark(t *testing.T) {
 	}
 }
 
-// The caller has left while the transaction is under way, and that is refused: the node is deleted all the same.
+// The caller has stopped waiting while the transaction is in flight, and the server refuses it: the node is deleted all the
+// same.
 func TestDeleteOfALatecomerWithAMark(t *testing.T) {
 	for name, refuse := range map[string]func(srv *zktest.Server){
 		"executed": func(*zktest.Server) {},

@@ -56,7 +56,7 @@ func TestDeleteChildren(t *testing.T) {
 		require.NoError(t, c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/a"))
 		assert.Len(t, srv.Tree(), 1)
 
-		// Others delete what we are about to delete, and add while we do.
+		// Other clients delete nodes of the subtree while the client deletes it, and add new ones.
 		make1(t, c, "/a/x/y", "")
 		hold := srv.Inject(zktest.Fault{Op: "delete", PathPrefix: "/a/x/y", Action: zktest.Hold})
 		done := c.Delete().DeletingChildrenIfNeeded().InBackground().ForPath(ctx, "/a")
@@ -69,7 +69,7 @@ func TestDeleteChildren(t *testing.T) {
 		require.NoError(t, errOf(done.Wait(ctx)))
 		assert.Len(t, srv.Tree(), 1)
 
-		// What may not be deleted says so.
+		// A node that may not be deleted makes the delete fail.
 		make1(t, c, "/a/x", "")
 		_, err := c.SetACL().WithACL(ReadACL()...).ForPath(ctx, "/a")
 		require.NoError(t, err)
@@ -107,7 +107,8 @@ func TestDeleteAfterALostReply(t *testing.T) {
 			assert.Zero(t, c.PendingCleanups(), tc.name)
 		}
 
-		// A node made anew in between has another version, or none that we know.
+		// Another client creates the node again in between, with another version: it stays, and the error is the lost
+		// connection.
 		make1(t, c, "/v", "")
 		_, err := c.SetData().ForPath(ctx, "/v", nil)
 		require.NoError(t, err)
@@ -126,8 +127,8 @@ func TestDeleteAfterALostReply(t *testing.T) {
 	})
 }
 
-// The guaranteed delete of a caller who gives up, or leaves, is done when it can be; with its version, with
-// its children.
+// A guaranteed delete is executed as soon as that is possible, after the caller has given up or stopped waiting; with its
+// version, with its children.
 func TestGuaranteedDeleteOverAnOutage(t *testing.T) {
 	for name, leave := range map[string]func(b DeleteBuilder, c *Client) error{
 		"gives up": func(b DeleteBuilder, c *Client) error { return b.ForPath(context.Background(), "/a") },
@@ -186,7 +187,7 @@ func TestGuaranteedDeleteOverAnOutage(t *testing.T) {
 	}
 }
 
-// The request is repeated until it gets through, also over a session.
+// The request is repeated until it is executed, also after the loss of a session.
 func TestGuaranteedDeleteIsStubborn(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a", "")
@@ -207,7 +208,7 @@ func TestGuaranteedDeleteIsStubborn(t *testing.T) {
 	}, WithRetry(retry.RetryNTimes{}))
 }
 
-// A caller that leaves while the request is under way is told, too.
+// A caller that stops waiting while the request is in flight gets an error that reports that the delete continues.
 func TestGuaranteedDeleteSaysThatItGoesOn(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a", "")
@@ -227,7 +228,7 @@ func TestGuaranteedDeleteSaysThatItGoesOn(t *testing.T) {
 	})
 }
 
-// Through a session's view the wish ends with the session: the next one's node of that name stays.
+// Through a session's view the guaranteed delete ends with the session: the next session's node of that name stays.
 func TestGuaranteedDeleteOfASession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		s := connected(t, c)
@@ -265,7 +266,7 @@ func TestCleanupsAreBounded(t *testing.T) {
 	}, WithSessionTimeout(40*time.Second))
 }
 
-// Close gives what is pending its chance.
+// Close waits for pending clean-ups.
 func TestCloseDrainsCleanups(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		for i := range 100 {
@@ -281,7 +282,7 @@ func TestCloseDrainsCleanups(t *testing.T) {
 	})
 }
 
-// The caller leaves a delete under way, and then its outcome is lost.
+// The caller stops waiting while the delete is in flight, and then its outcome is lost.
 func TestGuaranteedDeleteIsLeft(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -314,7 +315,7 @@ func TestGuaranteedDeleteIsLeft(t *testing.T) {
 	}
 }
 
-// What a caller has left under way counts as owed, and Close waits for it as for any other clean-up.
+// A request in flight whose caller has stopped waiting counts as owed, and Close waits for it as for any other clean-up.
 func TestCloseAwaitsWhatIsUnderWay(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -350,8 +351,8 @@ func TestCloseAwaitsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// What is owed keeps Close neither from ending when there is no session any more with which it could be done,
-// nor from closing the session in time.
+// Owed clean-ups keep Close neither from returning when no session is left that could do them, nor from closing the session
+// in time.
 func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		leaveDelete(t, c, srv.Pause)
@@ -375,8 +376,8 @@ func TestCloseDoesNotAwaitWhatCannotBeDone(t *testing.T) {
 	})
 }
 
-// leaveDelete makes a node of the session, and leaves a guaranteed delete of another under way while trouble
-// keeps its answer from coming.
+// leaveDelete creates a node of the session, and stops waiting for a guaranteed delete of another node while trouble delays
+// the reply.
 func leaveDelete(t *testing.T, c *Client, trouble func()) {
 	make1(t, c, "/a", "")
 	_, err := c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/here", nil)

@@ -11,8 +11,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A reply is lost, or the request was, and the repeat is refused. If what is there proves that no try was executed, the
-// refusal is the answer; otherwise the outcome is unknown. /n has the version 1, and /n/child below it; /none is not there.
+// A reply is lost, or the request was, and the repeat is refused. If the state of the node proves that no try was executed,
+// the error is the refusal; otherwise the outcome is unknown. /n has the version 1, and /n/child below it; /none is not
+// there.
 func TestARefusalAfterALostReply(t *testing.T) {
 	errUnknown := ErrOutcomeUnknown
 	set := func(version int32) func(context.Context, *Client) error {
@@ -84,9 +85,9 @@ func TestARefusalAfterALostReply(t *testing.T) {
 	for name, tc := range map[string]struct {
 		op       zktest.Op
 		call     func(context.Context, *Client) error
-		executed bool // the first try, or what it asks for is refused, and its reply is lost
-		before   do   // what others do that the client has not seen when it calls
-		between  do   // what they do while the reply is missing
+		executed bool // the first try is executed, or refused, and its reply is lost
+		before   do   // changes of other clients that the client has not seen when it calls
+		between  do   // their changes while the reply is missing
 		want     error
 	}{
 		"set, version that was":           {"setData", set(0), false, nothing, nothing, ErrBadVersion},
@@ -161,7 +162,7 @@ func TestARefusalAfterALostReply(t *testing.T) {
 	}
 }
 
-// In the next session nothing is proved: a try of the last one, if that was not closed, may come late.
+// In the next session nothing is proved: a try of the last session, if that was not closed, may be executed late.
 func TestARefusalInTheNextSession(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		plant(t, srv, "/n")

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A list shows what is there only if it came on the connection of the write before it.
+// A search is conclusive only if its list came on the connection of its write.
 func TestWhenASearchIsConclusive(t *testing.T) {
 	lost := errors.New("lost")
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestWhatTwoTransactionsLeaveIsNotOnes(t *testing.T) {
 	assert.False(t, left.areMatchedBy(found(4, 4), 5, 1))
 }
 
-// What waits for the clean-ups waits for those under way, and for answers that may become some.
+// A wait for the clean-ups waits for those in progress, and for replies that may lead to more.
 func TestCleanupsAreIdle(t *testing.T) {
 	q := cleanupQueue{pending: map[nodeCleanup]struct{}{{path: "/a"}: {}}, idle: make(chan struct{})}
 	idle := q.idle
@@ -63,8 +63,8 @@ func TestCleanupsAreIdle(t *testing.T) {
 	<-idle
 }
 
-// A session that is lost by the clock may live on at the servers. While they do not close it, the next one is not announced
-// before no request of it can be under way any more.
+// A session that is lost by the clock may live on at the servers. While they do not close it, the next one is announced
+// only when no request of the lost session can be in flight any more.
 func TestTheFenceOfALapsedSessionLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -99,7 +99,7 @@ func TestCloseEndsWithTheLastCleanup(t *testing.T) {
 	})
 }
 
-// A reply that comes at the instant at which its caller gives up is the caller's, or is thrown away. No late reply is
+// A reply that comes at the instant when its caller gives up goes to the caller, or is thrown away. No late reply is
 // expected then: Close would wait for it.
 func TestAReplyWhenItsCallerGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

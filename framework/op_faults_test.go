@@ -157,7 +157,7 @@ func TestThePolicyIsAsked(t *testing.T) {
 				}
 				policy.reset()
 
-				// Certainly not executed: as often as the policy says.
+				// Certainly not executed: tried as often as the policy allows.
 				for _, e := range []struct {
 					by   zktest.Error
 					want error
@@ -174,7 +174,7 @@ func TestThePolicyIsAsked(t *testing.T) {
 					i.Remove()
 				}
 
-				// Lost before it is executed, and then it works.
+				// Lost before it is executed; the repeat succeeds.
 				cut := srv.Inject(zktest.Fault{Op: tc.op, Action: zktest.CutBefore})
 				err := tc.do(ctx, c)
 				if tc.name == "sequential create" || tc.name == "transaction" {
@@ -206,7 +206,7 @@ func TestThePolicyIsAsked(t *testing.T) {
 					assert.LessOrEqual(t, policy.reset(), 1)
 				}
 
-				// A refusal is no matter for the policy.
+				// The policy is not asked about a refusal.
 				srv.Inject(zktest.Fault{Op: tc.op, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 				assert.ErrorIs(t, tc.do(ctx, c), ErrNoAuth)
 				assert.Zero(t, policy.reset())
@@ -251,7 +251,7 @@ func TestNoCallOutlivesItsContext(t *testing.T) {
 							began := time.Now()
 							err := tc.do(ctx, c)
 							if took := time.Since(began); !tc.safe && took < after {
-								assert.ErrorIs(t, err, ErrConnectionLoss, tc.name) // what is not repeated ends with the connection
+								assert.ErrorIs(t, err, ErrConnectionLoss, tc.name) // an operation that is not repeated ends with the connection
 								return
 							}
 							assert.ErrorIs(t, err, context.DeadlineExceeded, tc.name)
@@ -274,8 +274,8 @@ func TestNoCallOutlivesItsContext(t *testing.T) {
 	}
 }
 
-// P3: protected creates that are left at random moments, while the connection suffers, leave nothing: no
-// node, no watch, no work.
+// P3: protected creates whose callers stop waiting at random moments, while connections are lost, leave nothing: no node,
+// no watch, no clean-up.
 func TestNothingIsLeftBehind(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {

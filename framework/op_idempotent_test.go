@@ -34,8 +34,8 @@ func setThe(ctx context.Context, b SetDataBuilder, background bool, path, data s
 	return b.ForPath(ctx, path, []byte(data))
 }
 
-// What was there before the call is nobody's success: of several clients that create, set or delete the same,
-// one succeeds.
+// The state before the call is no success of the operation: if several clients create, set or delete the same, one of them
+// succeeds.
 func TestIdempotentOperationsCompareAndSet(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -93,7 +93,7 @@ func TestIdempotentOperationsCompareAndSet(t *testing.T) {
 	})
 }
 
-// What a lost reply may have hidden is forgiven, in the background, too.
+// A refusal after a lost reply is a success if the operation itself can have caused it, in the background, too.
 func TestIdempotentOperationsAfterALostReply(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -130,7 +130,7 @@ func TestIdempotentOperationsAfterALostReply(t *testing.T) {
 	})
 }
 
-// A lost reply that said "it is there already" hides nothing of ours.
+// A first try that was itself refused, with its reply lost, was not executed: the repeat's refusal is the result.
 func TestIdempotentOperationsKnowWhatWasThereBefore(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -169,14 +169,14 @@ func TestIdempotentCreateAfterALostReply(t *testing.T) {
 		assert.Equal(t, 1, lost.Hits())
 		assert.Equal(t, 2, srv.Counts()["create2"])
 
-		// The reply of the look is lost as well.
+		// The reply to the read is lost as well.
 		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
 		looked := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/b", Action: zktest.LoseReply})
 		_, err = b.ForPath(ctx, "/b", []byte("x"))
 		require.NoError(t, err)
 		assert.Equal(t, 1, looked.Hits())
 
-		// Executed, and changed by somebody before the repeat: nobody can tell.
+		// Executed, and changed by another client before the repeat: the outcome stays unknown.
 		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
 		hold := srv.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
 		got := make(chan error)
@@ -188,7 +188,7 @@ func TestIdempotentCreateAfterALostReply(t *testing.T) {
 		assert.ErrorIs(t, err, ErrConnectionLoss)
 		assert.NotErrorIs(t, err, ErrNodeExists)
 
-		// The session of the first try is over, and its node with it.
+		// The session of the first try has ended, and its node is deleted.
 		id := connected(t, c).ID()
 		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.LoseReply})
 		hold = srv.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
@@ -231,8 +231,8 @@ func TestIdempotentSetDataAfterALostReply(t *testing.T) {
 	})
 }
 
-// Who may not read the node cannot know: that is said, and that the operation may have been executed is said,
-// too.
+// A client that may not read the node cannot find out: the error reports that, and that the operation may have been
+// executed.
 func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -264,7 +264,8 @@ func TestIdempotentOperationsThatMayNotLook(t *testing.T) {
 	})
 }
 
-// In a later session nothing proves that a try was not executed. But the last change before the first try is no try's.
+// In a later session nothing proves that a try was not executed. But the last change before the first try cannot be a
+// try's.
 func TestIdempotentOperationsInALaterSession(t *testing.T) {
 	for _, tt := range []struct {
 		path, first string // of the operation's first request

@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A read changes nothing: nobody has to ask what became of one that was given up, or whose reply was lost.
+// A read changes nothing: its outcome is never unknown, whether the caller gave up or the reply was lost.
 func TestAReadHasNoUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a", "")
@@ -37,7 +37,7 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 		}
 		for name, read := range reads {
 			connected(t, c)
-			// not the library's own question after a reconnect
+			// the path excludes the library's own read after a reconnect
 			hang := srv.Inject(zktest.Fault{Op: read.op, PathPrefix: "/a", Action: zktest.HoldReply})
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error, 1)

@@ -43,7 +43,7 @@ func TestParentLevels(t *testing.T) {
 			assert.Equal(t, before, paths())
 		}
 
-		// Up to the limit as ever, and where nothing is missing.
+		// Up to the limit missing parents are created as ever. If none is missing the limit does not matter.
 		_, err := none.Create().CreatingParentsIfNeeded().ForPath(ctx, "/prod/shop/x", nil)
 		require.NoError(t, err)
 		require.NoError(t, none.Ensure(ctx, "/prod/shop/y"))
@@ -60,7 +60,7 @@ func TestParentLevels(t *testing.T) {
 	})
 }
 
-// The parent appears while the client looks: the create goes on.
+// The parent appears while the client looks for it: the create continues.
 func TestParentLevelsAndOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

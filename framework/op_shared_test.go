@@ -19,8 +19,8 @@ func shareList(ctx context.Context, c *Client, most int) *Pending[ChildrenResult
 	return c.GetChildren().InBackground().Shared(most).ForPath(ctx, "/dir")
 }
 
-// lists has the answers of a server with the directory "/dir" arrive a second late from now on, and returns a function
-// that counts the lists requested.
+// lists creates the directory "/dir", delays the server's replies by a second from now on, and returns a function that
+// counts the lists requested.
 func lists(t *testing.T, srv *zktest.Server, c *Client) (requested func() int) {
 	t.Helper()
 	make1(t, c, "/dir", "")
@@ -33,7 +33,8 @@ func lists(t *testing.T, srv *zktest.Server, c *Client) (requested func() int) {
 	}
 }
 
-// Who comes while a list is in flight shares the next one, which shows what all of them have created before.
+// A caller that comes while a list is in flight shares the next one, which shows all that these callers have created
+// before.
 func TestNewcomersShareAList(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx, requested := t.Context(), lists(t, srv, c)
@@ -83,7 +84,7 @@ func TestAFewListForThemselves(t *testing.T) {
 	})
 }
 
-// One that gives up ends the read for none of the others; what none needs any more is not requested.
+// A caller that gives up ends the read for none of the others; a read that no caller needs any more is not sent.
 func TestWhoSharesGivesUpAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx, requested := t.Context(), lists(t, srv, c)
@@ -137,7 +138,7 @@ func TestWhoSharesWaitsForNoHook(t *testing.T) {
 	}, WithHooks(hooks))
 }
 
-// Each of those who share takes the steps that the answer calls for, and none takes another's result.
+// Each caller that shares a list takes the steps that the reply requires, and none gets another's result.
 func TestWhoSharesCreatesTheRoot(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx, requested := t.Context(), lists(t, srv, c)

@@ -45,8 +45,8 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 	}
 }
 
-// In every situation: what may take effect twice is not repeated after an unknown outcome, what is final
-// ends, the background ends, and steps do.
+// In every situation: an operation that may take effect twice is not repeated after an unknown outcome, a final error ends
+// it, an operation in the background ends, and steps are limited.
 func TestDecisionsKeepThePromises(t *testing.T) {
 	for n := range 4 * 2 * 2 * 4 * 2 * 2 * 2 * 3 {
 		next := func(of int) int { v := n % of; n /= of; return v }
@@ -81,10 +81,10 @@ func TestErrorsHaveClasses(t *testing.T) {
 	assert.Equal(t, classSession, classifyError(lost), "another try runs in the next session")
 }
 
-// theNode is what happens to the node of a protected create while the state machine is told of it.
+// theNode is the node of a protected create, as it follows from the events that the state machine gets.
 type theNode struct {
 	state  nodeState
-	exists bool // it may be there, or come to be
+	exists bool // it exists, or may be created yet
 	ours   bool // and is the caller's
 	owed   bool // a clean-up will look for it, or remove it
 	goes   bool // it is ephemeral, and its session has ended
@@ -118,14 +118,13 @@ func (n theNode) after(ev nodeEvent) (_ theNode, possible bool) {
 	n.owed = action == nodeCleanupRemove || action == nodeCleanupSearch || action == nodeCleanupNewName
 	n.ours = n.state == nodeReturned
 	if action == nodeNewName && n.goes || action == nodeCleanupNewName {
-		n.exists = false // the state is about the node of the new name from here on
+		n.exists = false // from here on the state describes the node of the new name
 	}
 	return n, possible
 }
 
-// Whatever happens in whatever order: a node that may exist is the caller's, or still looked after, or goes
-// with its session, or is left to the clean-ups. No second node is made while there may be a first one of the
-// same name.
+// For all events in all orders: a node that may exist is the caller's, or the client still cares for it, or it is deleted
+// with its session, or left to the clean-ups. No second node of the same name is created while the first may exist.
 func TestAProtectedCreateLeavesNothing(t *testing.T) {
 	seen := map[theNode]bool{}
 	var walk func(n theNode, path []nodeEvent)

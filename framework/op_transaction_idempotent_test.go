@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A transaction whose reply is lost is found again by what it has left.
+// A transaction whose reply is lost is recognized by its effects.
 func TestIdempotentTransactionAfterALostReply(t *testing.T) {
 	bubbleOf(t, zktest.Config{ExtendedTypes: true}, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx, op := t.Context(), c.TransactionOp()
@@ -64,7 +64,7 @@ func TestIdempotentTransactionAfterALostReply(t *testing.T) {
 	})
 }
 
-// What somebody else did is not ours, however alike; nor is it when nobody can tell.
+// Another client's changes do not count as executed, however alike, and neither do changes whose origin is unknown.
 func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx, op := t.Context(), c.TransactionOp()
@@ -103,7 +103,7 @@ func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 			assert.NotErrorIs(t, err, ErrNoNode, name)
 		}
 
-		// With the reply to a refusal lost, and without, a refusal is a refusal, and it says by what.
+		// A refusal is the result, and names the operation, whether its reply was lost or not.
 		err := try(nothing, op.Create().ForPath("/a", []byte("/a")))
 		assert.EqualError(t, err, "transaction /a: operation 0 (create): node already exists")
 		_, err = c.IdempotentTransaction(ctx, op.Create().ForPath("/a", []byte("/a")))

@@ -69,7 +69,7 @@ func TestTransactionMakesTheRootOfANamespace(t *testing.T) {
 	})
 }
 
-// What is missing below the root stays missing, and the refusal says which operation it was.
+// Nodes missing below the root are not created, and the error names the operation.
 func TestTransactionMakesNothingButTheRoot(t *testing.T) {
 	bothWays(t, func(t *testing.T, background bool) {
 		bubble(t, func(t *testing.T, srv *zktest.Server, root *Client) {
@@ -87,7 +87,7 @@ func TestTransactionMakesNothingButTheRoot(t *testing.T) {
 				require.Len(t, results, 2, name)
 				assert.ErrorIs(t, results[1].Err, ErrNoNode, name)
 				assert.NotContains(t, srv.Tree(), "/plain", name)
-				if name != "create" { // which does as Create does
+				if name != "create" { // a create also creates the missing root, as Create does
 					assert.NotContains(t, srv.Tree(), "/app", name)
 				}
 				require.NoError(t, root.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, "/app"))

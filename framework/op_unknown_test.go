@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An unknown operation is answered ahead of those in flight, and the connection ends. That answer counts; only the
-// others' outcome is unknown.
+// The server replies to an unknown operation before those in flight, and closes the connection. That reply counts; only the
+// outcome of the others is unknown.
 func TestUnknownOperationBesidesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Profile: zktest.V36, PeerDelay: 100 * time.Millisecond})

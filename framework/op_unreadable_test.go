@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// unreadable is what everybody may do with a node, but for reading it.
+// unreadable allows everyone everything on a node, except to read it.
 var unreadable = zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}
 
 // Since ZooKeeper 3.8.4 and 3.9.2 exists needs READ. A chroot that may not be read is there all the same.
@@ -32,8 +32,8 @@ func TestChrootThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A protected create finds its node after a lost reply also if it may not read it, as long as it has ADMIN, which the
-// answer to getACL needs: it has the same Stat.
+// A protected create finds its node after a lost reply even if it may not read it, as long as it has ADMIN, which getACL
+// needs: the reply to getACL has the same Stat.
 func TestProtectedCreateOfAnUnreadableNode(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestProtectedCreateOfAnUnreadableNode(t *testing.T) {
 				require.NoError(t, c.Delete().ForPath(ctx, path))
 
 				_, _, err = create(PermCreate | PermDelete | PermWrite)
-				if profile == zktest.V39 || profile == zktest.V38 { // nothing says whose it is
+				if profile == zktest.V39 || profile == zktest.V38 { // no reply proves whose node it is
 					assert.ErrorIs(t, err, ErrNoAuth)
 					assert.ErrorIs(t, err, ErrConnectionLoss)
 				} else {

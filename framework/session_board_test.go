@@ -56,7 +56,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 		changes := c.StateChanges(ctx)
 		srv.Cut(0)
 		time.Sleep(time.Second)
-		cancel() // with changes that nobody has received
+		cancel() // with changes that were not received
 		synctest.Wait()
 		for range changes { //nolint:revive // until it is closed
 		}
@@ -66,8 +66,8 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A hook that blocks, against its contract, delays the news and nothing else: what is held ends in time, and
-// Close is bounded.
+// A hook that blocks, against its contract, delays state changes and nothing else: holds end in time, and Close does not
+// wait longer than its limit.
 func TestBlockedHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -30,7 +30,7 @@ func TestInSession(t *testing.T) {
 		var none context.Context
 		assert.ErrorIs(t, c.InSession(none, func(context.Context, *Session) error { return nil }), ErrNilContext)
 
-		// The session ends in the middle: f hears of it, and its next step is not executed in the session after.
+		// The session ends in the middle: f's context ends, and its next step is not executed in the next session.
 		var epoch int64
 		err := c.InSession(ctx, func(ctx context.Context, s *Session) error {
 			epoch = s.Epoch()
@@ -39,12 +39,12 @@ func TestInSession(t *testing.T) {
 			assert.ErrorIs(t, context.Cause(ctx), ErrSessionLost)
 			_, err := s.Client().Create().ForPath(t.Context(), "/b", nil)
 			assert.ErrorIs(t, err, ErrSessionLost)
-			return nil // f may not have noticed
+			return nil // f may not have noticed the end
 		})
 		assert.ErrorIs(t, err, ErrSessionLost)
 		assert.NotContains(t, srv.Tree(), "/b")
 
-		// All of it again, as in Mode.RETRY.
+		// InSession with retries runs f again from the start, as Mode.RETRY does.
 		var epochs []int64
 		require.NoError(t, retry.Do(ctx, retry.RetryNTimes{
 			Retries: 3, Sleep: time.Second,
@@ -93,7 +93,7 @@ func TestUsingRetry(t *testing.T) {
 		assert.Equal(t, 1, busy.Hits())
 		assert.Zero(t, time.Since(began))
 
-		// Through other views of it, and back.
+		// The retry policy also holds in views of this view, until UsingRetry replaces it.
 		_, err = quick.UsingNamespace("a").GetData().ForPath(ctx, "/")
 		assert.ErrorIs(t, err, ErrThrottled)
 		assert.Equal(t, 2, busy.Hits())
@@ -107,7 +107,7 @@ func TestUsingRetry(t *testing.T) {
 	})
 }
 
-// What the caller's function returned after the end of its session is in the error, too.
+// The error also contains the error that the function returned after the end of its session.
 func TestInSessionReturnsBothErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		mine := errors.New("mine")

@@ -88,8 +88,7 @@ func TestReasonOf(t *testing.T) {
 	assert.Empty(t, failureReason("zk1:2181", nil))
 }
 
-// records keeps what is logged from a level on, one line each: how long after the beginning, the level and
-// the message, and the attributes asked for.
+// records keeps log lines from a level on: the time since the beginning, the level, the message, and the attributes.
 type records struct {
 	mu    sync.Mutex
 	began time.Time
@@ -102,7 +101,7 @@ func (r *records) Write(b []byte) (int, error) {
 	return r.buf.Write(b)
 }
 
-// logging returns a logger and what takes its lines.
+// logging returns a logger, and a function that returns the lines since its last call.
 func logging(level slog.Level) (*slog.Logger, func() []string) {
 	r := &records{began: time.Now()}
 	replace := func(_ []string, a slog.Attr) slog.Attr {
@@ -141,8 +140,8 @@ lines:
 	return found
 }
 
-// A service that cannot connect says so once, says when the reason changes, and when it is over and how long
-// it took; each attempt is there once at DEBUG.
+// A client that cannot connect logs that once, and again when the reason changes. At the end of the outage it logs how long
+// it took. Each attempt is logged once at DEBUG.
 func TestAnOutageIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -201,7 +200,7 @@ func TestAnOutageIsTold(t *testing.T) {
 	})
 }
 
-// A client that is closed has lost nothing.
+// The close of a client is not logged as a loss.
 func TestACleanCloseIsNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -217,7 +216,7 @@ func TestACleanCloseIsNoWarning(t *testing.T) {
 	})
 }
 
-// A login that is refused is an error, and no more often one than any other failure.
+// A refused login is logged as an error, and no more often than any other failure.
 func TestARefusedLoginIsToldRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -232,7 +231,7 @@ func TestARefusedLoginIsToldRarely(t *testing.T) {
 	})
 }
 
-// A timeout that was asked for and not granted is worth knowing: everything that depends on it is shorter.
+// A timeout that was requested and not granted is logged: everything that depends on it is shorter.
 func TestACutTimeoutIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

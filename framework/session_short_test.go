@@ -11,12 +11,12 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that calls every session expired as soon as it lives is not flooded with new ones (found by the
-// simulation: it was, without a pause).
+// A server that reports every session expired as soon as it is opened does not get a flood of new ones (found by the
+// simulation: it did, without a pause).
 func TestSessionsThatEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
-		// with which a session begins
+		// the read with which a session begins
 		broken := srv.Inject(
 			zktest.Fault{Op: "getData", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired, Times: -1},
 		)

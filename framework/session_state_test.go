@@ -90,7 +90,7 @@ func TestMachineEndsBeforeItTells(t *testing.T) {
 	assert.Equal(t, []machineEffect{{doSuspend, StateChange{Epoch: 2}}, {doAnnounce, StateChange{Suspended, 2}}}, todo)
 }
 
-// may are the states that may follow each.
+// may holds the states that may follow each state.
 var may = map[State][]State{
 	NeverConnected: {Connected, ReadOnly},
 	Connected:      {Suspended, Lost, ReadOnly},
@@ -100,7 +100,7 @@ var may = map[State][]State{
 	Lost:           {Connected, Reconnected, ReadOnly},
 }
 
-// FuzzMachine feeds any inputs, two bits of epoch and three of kind per byte, and checks what subscribers
+// FuzzMachine applies any inputs, two bits of epoch and three of kind per byte, and checks the properties that subscribers
 // rely on.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 3, 1, 4, 9, 11, 12})

@@ -36,7 +36,7 @@ func TestBlackHoleIsLostAtThePromisedInstant(t *testing.T) {
 		next := changesOf(t, c)
 		next(StateChange{Connected, 1})
 		time.Sleep(time.Minute)
-		synctest.Wait() // a ping is answered at this very moment
+		synctest.Wait() // the reply to a ping arrives at this moment
 		promised := time.Now().Add(c.Safety().Remaining)
 		srv.BlackHole(0, zktest.Both)
 		next(StateChange{Suspended, 1}, StateChange{Lost, 1})
@@ -131,7 +131,7 @@ func TestWipedServer(t *testing.T) {
 	})
 }
 
-// Sessions follow each other, and what belongs to one is never seen to live in another's time.
+// Sessions follow each other: when the next one is announced, everything of the last one has ended.
 func TestEpochsDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -210,9 +210,9 @@ func TestALostSessionThatCannotBeClosed(t *testing.T) {
 	})
 }
 
-// Whoever has lost a lock has a second to stop in, or a tenth of a shorter session timeout, before anybody
-// else can have it: whether the servers expire the session first, in whatever phase of their tick, or the
-// client itself closes it.
+// A client that has lost a lock has a second, or a tenth of a shorter session timeout, to stop its work before another
+// client can acquire it: whether the servers expire the session first, in whatever phase of their tick, or the client
+// itself closes it.
 func TestWhoHasLostALockHasTimeToStop(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
 		for phase := range 10 {
@@ -300,9 +300,8 @@ func TestRefusedCredential(t *testing.T) {
 	})
 }
 
-// A leader that has lost its quorum, and does not know yet, calls a session expired on its own. It lives on
-// with the next leader: the client closes it there, before anybody hears of its new one (found by the
-// simulation).
+// A leader that has lost its quorum, and has not noticed yet, reports a session expired on its own. The session lives on
+// with the next leader: the client closes it there, before its next session is announced (found by the simulation).
 func TestExpiredByALeaderAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)

@@ -21,13 +21,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// everything calls each method of the client that is exported; what waits does so for no longer than ctx.
+// everything calls each exported method of the client; methods that block do so no longer than ctx.
 var everything = map[string]func(ctx context.Context, c *Client){
 	"CleanupLogger": func(_ context.Context, c *Client) { c.CleanupLogger().Info("asked") },
 	"CheckExists":   func(ctx context.Context, c *Client) { _, _ = c.CheckExists().ForPath(ctx, "/") },
-	"Close":         func(context.Context, *Client) {}, // its time is not ctx's: see CloseContext
+	"Close":         func(context.Context, *Client) {}, // not limited by ctx: see CloseContext
 	"CloseContext": func(ctx context.Context, c *Client) {
-		if c.Err() != nil { // somebody else has begun
+		if c.Err() != nil { // the client is being closed already
 			_ = c.CloseContext(ctx)
 		}
 	},
@@ -122,7 +122,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	},
 }
 
-// hold1 goes through what a session can be asked.
+// hold1 calls the methods of a session.
 func hold1(ctx context.Context, c *Client) {
 	s, err := c.Session(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func hold1(ctx context.Context, c *Client) {
 	}
 }
 
-// asker is code of the user's that asks the client everything, wherever it is called.
+// asker is user code that calls every method of the client, wherever the client calls it.
 type asker struct {
 	client atomic.Pointer[Client]
 	mu     sync.Mutex
@@ -160,7 +160,7 @@ func (a *asker) ask(where string) {
 	a.asking--
 }
 
-// begin says whether to ask: not while asking, but for the first times anywhere.
+// begin reports whether to ask: not during another call, except for the first two calls at each place.
 func (a *asker) begin(where string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,7 +181,7 @@ func (a *asker) asked(where string) int {
 // Enabled, Handle, WithAttrs and WithGroup implement slog.Handler.
 func (a *asker) Enabled(context.Context, slog.Level) bool { return true }
 func (a *asker) Handle(_ context.Context, r slog.Record) error {
-	// It comes by and by, and asking is a reason for more of it.
+	// Log lines come all the time, and asking causes more of them.
 	if where := "log: " + r.Message; a.asked(where) < 3 {
 		a.ask(where)
 	}
@@ -205,8 +205,7 @@ func (a *asker) hooks() Hooks {
 	}
 }
 
-// hang ends the test with all stacks when real time passes without an end: whoever waits for a lock stops
-// the clock of a bubble.
+// hang ends the test with all stacks after some real time: a goroutine that waits for a lock stops the clock of a bubble.
 func hang(t *testing.T, after time.Duration) {
 	timer := time.AfterFunc(after, func() {
 		stacks := make([]byte, 1<<20)
@@ -216,8 +215,8 @@ func hang(t *testing.T, after time.Duration) {
 	t.Cleanup(func() { timer.Stop() })
 }
 
-// No lock of the client's is held while it calls a log handler, a hook, a dialer, a login, a codec or an
-// ACL provider: those may ask it everything.
+// The client holds no lock while it calls a log handler, a hook, a dialer, a login, a codec or an ACL provider: they may
+// call all its methods.
 func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 	methods := reflect.TypeFor[*Client]()
 	for i := range methods.NumMethod() {
@@ -241,7 +240,7 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 			WithACLProvider(func(string) []ACL { a.ask("ACL provider"); return OpenACL() }))
 		a.client.Store(c)
 		ctx := t.Context()
-		back := func() { // the session may have ended meanwhile: asking takes its time
+		back := func() { // asking takes time, in which the session may have ended
 			require.NoError(t, c.WaitConnected(ctx))
 		}
 		back()
@@ -262,13 +261,13 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		time.Sleep(time.Second)
 		back()
 
-		login.password.Store("wrong") // not let in
+		login.password.Store("wrong") // the servers refuse it
 		srv.Cut(connected(t, c).ID())
 		time.Sleep(time.Minute)
 		login.password.Store("right")
 		back()
 
-		// A session before this one that cannot be closed.
+		// An earlier session that cannot be closed.
 		old := connected(t, c).ID()
 		closing := srv.Inject(zktest.Fault{Session: old, Op: "closeSession", Action: zktest.CutBefore, Times: -1})
 		srv.Stop()

@@ -15,11 +15,11 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// gate is what functions of a test's wait at while it is shut.
+// gate blocks functions of a test while it is shut.
 type gate struct {
 	shut atomic.Bool
 	open chan struct{}
-	hits atomic.Int32 // how often somebody came to it while it was shut
+	hits atomic.Int32 // how many calls it has blocked
 }
 
 func newGate() *gate { return &gate{open: make(chan struct{})} }
@@ -50,9 +50,9 @@ func (h blockingHandler) Handle(context.Context, slog.Record) error { h.handle()
 func (h blockingHandler) WithAttrs([]slog.Attr) slog.Handler        { h.with(); return h }
 func (h blockingHandler) WithGroup(string) slog.Handler             { h.with(); return h }
 
-// Whatever the client calls, it does not wait for it where answers and pings are read, nor where heartbeats
-// are sent: a function of the user's that blocks for much longer than the session lasts costs no hold and
-// no session, also where the connection is lost meanwhile.
+// The client does not wait for user code where it reads replies and pings, nor where it sends heartbeats: a user's function
+// that blocks for much longer than the session timeout costs no hold and no session, even if the connection is lost in that
+// time.
 func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 	nothing := func() {}
 	watching := func(c *Client, g *gate) {
@@ -118,7 +118,7 @@ func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 				_, err = c.Create().ForPath(t.Context(), "/other", nil)
 				require.NoError(t, err)
 				srv.Inject(zktest.Fault{Op: "exists", PathPrefix: "/lock", Times: -1, Action: zktest.ReplyError,
-					Err: zktest.ErrNoAuth}) // the log shall hear of it
+					Err: zktest.ErrNoAuth}) // so that the log handler is called
 				h, other := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Second}),
 					hold(t, s, "/suspended", HoldOptions{})
 				require.Equal(t, RuleHeartbeat, c.Safety().Rule)
@@ -150,8 +150,8 @@ func TestFunctionsThatBlockCostNoHold(t *testing.T) {
 	}
 }
 
-// Who waits for what need not be unpacked does not wait for a provider that takes its time; callbacks come
-// in the order of the answers all the same, and what stands behind the provider ends with its context.
+// A caller whose data need no decompression does not wait for a slow provider. Callbacks are called in the order of the
+// replies all the same, and operations that wait for the provider end with their context.
 func TestSlowProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, d, g := zktest.RunT(t), &diary{}, newGate()

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// once ends the goroutine on the first call, as t.FailNow does.
+// once ends the goroutine of its first call, as t.FailNow does.
 type once struct{ struck atomic.Bool }
 
 func (o *once) call() {
@@ -52,8 +52,8 @@ func TestGoexitInACallback(t *testing.T) {
 	})
 }
 
-// Wherever the client calls a function of the user's, that may end its goroutine: the client goes on
-// through the loss of a connection and of a session, and everything is told as before.
+// A user's function that the client calls may end its goroutine: the client continues to work through the loss of a
+// connection and of a session, and all callbacks are called as before.
 func TestGoexitInWhatTheClientCalls(t *testing.T) {
 	var fault *once
 	gzip := Gzip{}
@@ -141,8 +141,7 @@ func (h failingHandler) Handle(context.Context, slog.Record) error { h.fault(); 
 func (h failingHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h failingHandler) WithGroup(string) slog.Handler             { return h }
 
-// Functions that wait keep nobody waiting but those that come behind them: holds end, heartbeats go on, the
-// session is kept.
+// Functions that block delay only the calls queued behind them: holds end, heartbeats are sent, the session is kept.
 func TestFunctionsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, free := zktest.RunT(t), make(chan struct{})
@@ -178,8 +177,8 @@ func TestFunctionsThatWait(t *testing.T) {
 	})
 }
 
-// A read that sets a watch and whose data cannot be unpacked, because the codec panics, leaves no watch
-// when the caller recovers. The hook hears of its end.
+// A read that sets a watch, and whose codec panics on the data, leaves no watch when the caller recovers. The hook for its
+// end is called.
 func TestPanicInAReadLeavesNothing(t *testing.T) {
 	for exit, how := range map[string]func(){"panic": func() { panic("codec") }, "Goexit": runtime.Goexit} {
 		t.Run(exit, func(t *testing.T) {
@@ -204,7 +203,7 @@ func TestPanicInAReadLeavesNothing(t *testing.T) {
 	}
 }
 
-// A dialer that returns nothing at all is a dialer that fails.
+// A dialer that returns neither a connection nor an error counts as a failed dialer.
 func TestDialerReturnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -25,8 +25,7 @@ func below(t *testing.T, srv *zktest.Server, chroot string, opts ...Option) *Cli
 	return c
 }
 
-// A chroot with a typing error is not made by anything that makes parents, and every error says what is
-// wrong.
+// No operation that creates parents creates a chroot with a typing error, and every error names the problem.
 func TestAMissingChrootIsNeverMade(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, root *Client) {
 		plant(t, srv, "/prod", "/prod/shop", "/prod/shop/a", "/prod/shop/a/b")
@@ -129,7 +128,7 @@ func TestAMissingChrootIsNeverMade(t *testing.T) {
 	})
 }
 
-// With a chroot that is there nothing is different from the whole tree: its root is there, and stays.
+// If the chroot exists everything is as with the whole tree: its root is there, and stays.
 func TestTheRootOfAChroot(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, root *Client) {
 		plant(t, srv, "/prod", "/prod/shop")
@@ -166,8 +165,8 @@ func TestTheRootOfAChroot(t *testing.T) {
 	})
 }
 
-// Whoever makes the chroot later needs no new client below it; and what is made costs what it costs without
-// one.
+// When the chroot is created later the client below it works without being replaced; and a create costs the same as without
+// a chroot.
 func TestAChrootThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// backlogged makes a persistent watch that nobody receives from, and what delivers events to it.
+// backlogged makes a persistent watch without a receiver, and a function that delivers events to it.
 func backlogged(t *testing.T, c *Client, f func(Event)) (w *Watch, fire func(path string)) {
 	t.Helper()
 	w, err := c.Watches().Add().Watching(f).ForPath(t.Context(), "/a")
@@ -25,16 +25,16 @@ func backlogged(t *testing.T, c *Client, f func(Event)) (w *Watch, fire func(pat
 	}
 }
 
-// More events than anybody receives become one EventReset behind those that wait. What comes after that was
-// received is told again.
+// More events than are received become one EventReset behind the waiting events. Events after the receipt of the EventReset
+// are delivered again.
 func TestAWatchThatNobodyReads(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		w, fire := backlogged(t, c, nil)
-		const room = WatchBacklog + 64 + 1 // the channel's, and what the pump has in hand
+		const room = WatchBacklog + 64 + 1 // the channel's, and the events that the pump holds
 		for i := range 3 * room {
 			fire(fmt.Sprintf("/a/%d", i))
 			if i == 64 {
-				synctest.Wait() // the pump has its one
+				synctest.Wait() // the pump holds one event
 			}
 		}
 		synctest.Wait()
@@ -103,7 +103,7 @@ func TestAWatchWhoseCallbackHangs(t *testing.T) {
 		for i := range 3 * WatchBacklog {
 			fire(fmt.Sprintf("/a/%d", i))
 			if i == 0 {
-				synctest.Wait() // it hangs
+				synctest.Wait() // the callback hangs
 			}
 		}
 		c.core.ops.userExecutors.callbacks.mu.Lock()
@@ -120,7 +120,7 @@ func TestAWatchWhoseCallbackHangs(t *testing.T) {
 	})
 }
 
-// What recipes and caches watch is read at once, and told whole.
+// Recipes and caches receive the events of their watches immediately, and all of them.
 func TestTheWatchesOfRecipesAreToldEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
 		n := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What an event has shown counts as seen: on the next connection, to a member that lags, no read is older. An event
-// says nothing of the transaction that it comes from (before ZooKeeper 3.9).
+// The state that caused an event counts as seen: on the next connection, to a lagging member, no read is older. The event
+// itself does not contain the zxid of its transaction (before ZooKeeper 3.9).
 func TestNoReadIsOlderThanAnEvent(t *testing.T) {
 	for name, between := range map[string]struct {
 		wait   time.Duration
@@ -20,7 +20,7 @@ func TestNoReadIsOlderThanAnEvent(t *testing.T) {
 		writes int // to make certain that the member has caught up
 	}{
 		"at once":             {0, 0, 1},
-		"after a ping":        {4 * time.Second, 0, 0}, // whose answer has said how far the servers are
+		"after a ping":        {4 * time.Second, 0, 0}, // whose reply contains the servers' latest zxid
 		"after two more cuts": {0, 2, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

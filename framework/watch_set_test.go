@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// sets makes a set, and a function that returns the events that it has heard since the last call.
+// sets makes a set, and a function that returns the events since its last call.
 func sets(t *testing.T, c *Client) (*WatchSet, func() []string) {
 	t.Helper()
 	s, err := c.Session(t.Context())
@@ -66,7 +66,7 @@ func TestWatchSet(t *testing.T) {
 	})
 }
 
-// Watches that are armed without a read: on nodes that are there, and on one that is not.
+// Arm sets watches without a read: on nodes that exist, and on one that does not.
 func TestArm(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
@@ -121,7 +121,7 @@ func TestArm(t *testing.T) {
 	})
 }
 
-// What has changed since the nodes were read fires, across a reconnect, too.
+// Changes since the nodes were read fire their watches, also across a reconnect.
 func TestWatchSetRearms(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()

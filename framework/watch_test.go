@@ -88,7 +88,7 @@ func TestOneShotWatches(t *testing.T) {
 		assert.Equal(t, Event{Type: EventNodeDeleted, Path: "/a/x"}, next(t, deleted))
 		assert.Empty(t, srv.Watches())
 
-		// In the background; the event is there before the answer of a later read.
+		// In the background the event is there before the reply to a later read.
 		r, err := c.GetData().WithWatch().InBackground().ForPath(ctx, "/a").Wait(ctx)
 		require.NoError(t, err)
 		re, err := c.CheckExists().WithWatch().InBackground().ForPath(ctx, "/none").Wait(ctx)
@@ -108,7 +108,7 @@ func TestOneShotWatches(t *testing.T) {
 		requireClosed(t, rc.Watch)
 		assert.Empty(t, srv.Watches(), "taken off the server")
 
-		// No watch where there is an error.
+		// If the read fails there is no watch.
 		_, w, err := c.GetData().WithWatch().ForPath(ctx, "/none")
 		assert.ErrorIs(t, err, ErrNoNode)
 		assert.Nil(t, w)
@@ -226,7 +226,7 @@ func TestWatchesEndWithTheSession(t *testing.T) {
 	})
 }
 
-// Before 3.9, where the second mode replaces the first at the server. 3.9 keeps both, and the first watch hears of its
+// Before 3.9 the second mode replaces the first at the server. 3.9 keeps both, and the first watch gets the events of its
 // children twice.
 func TestPersistentWatchModes(t *testing.T) {
 	bubbleOf(t, zktest.Config{Profile: zktest.V38}, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -254,7 +254,7 @@ func TestPersistentWatchModes(t *testing.T) {
 	})
 }
 
-// A subscriber that does not read delays nobody and misses nothing (P6).
+// A subscriber that does not receive delays no other subscriber, and misses no event (P6).
 func TestSlowSubscriber(t *testing.T) {
 	const n = 1000
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
@@ -274,13 +274,13 @@ func TestSlowSubscriber(t *testing.T) {
 		slow.Stop()
 		requireClosed(t, slow)
 		require.NoError(t, c.Close(), "a subscriber that never reads does not hold it up")
-		for range never.C { //nolint:revive // what is left of it, up to the end
+		for range never.C { //nolint:revive // the rest of its events
 		}
 	})
 }
 
-// A subscriber that had fallen behind makes room in C. What comes then waits behind what waits already,
-// room or not.
+// A subscriber that had fallen behind makes room in C. New events wait behind those that already wait, even if there is
+// room.
 func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
 		w, err := c.Watches().Add().ForPath(t.Context(), "/")
@@ -313,7 +313,7 @@ func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
 	})
 }
 
-// A caller who leaves leaves no watch behind.
+// A caller that stops waiting leaves no watch.
 func TestWatchIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 		make1(t, c, "/a/b", "")

@@ -79,7 +79,7 @@ func ExampleReconfigBuilder_FromConfig() {
 	}
 	follow(less)
 	_, err = admin.Reconfig(client).Leaving("2").FromConfig(config.Version).ForEnsemble(ctx)
-	fmt.Println(err) // somebody has changed it since
+	fmt.Println(err) // the configuration has changed since
 
 	again, err := admin.Reconfig(client).Joining("server.1=" + config.Members[0].Spec).ForEnsemble(ctx)
 	if err != nil {

@@ -67,8 +67,8 @@ func follows(t *testing.T, c *framework.Client, config framework.EnsembleConfig)
 	}, time.Minute, time.Millisecond)
 }
 
-// A member leaves and comes back, in all forms that there are; the client follows. It is what
-// integration/framework does to real servers.
+// A member leaves and comes back, in all forms of a reconfig; the client follows. integration/framework does the same with
+// real servers.
 func TestReconfigOfAnEnsemble(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		reconfigurable(t, profile, 0, func(t *testing.T, e *zktest.Ensemble, c *framework.Client) {
@@ -95,7 +95,7 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 				"server.9=h:1:2;3").ForEnsemble(ctx)
 			assert.ErrorIs(t, err, framework.ErrNewConfigNoQuorum, "three of seven")
 
-			// It leaves: the session goes on elsewhere.
+			// It leaves: the session continues at another member.
 			less, err := Reconfig(c).Leaving("1").FromConfig(config.Version).ForEnsemble(ctx)
 			require.NoError(t, err)
 			require.Len(t, less.Members, 2)
@@ -109,7 +109,7 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 			defer watch.Stop()
 			assert.Equal(t, less.Version, seen.Version)
 
-			// Back, and all three named.
+			// It comes back, and then all three are named.
 			back, err := Reconfig(c).Joining(spec[0]).ForEnsemble(ctx)
 			require.NoError(t, err)
 			assert.Len(t, back.Members, 3)
@@ -124,8 +124,8 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 	}
 }
 
-// The leader leaves: everybody is disconnected, and sessions go on with another leader, as the client that asked
-// learns, too.
+// The leader leaves: all clients are disconnected, and sessions continue with another leader, also that of the client that
+// made the request.
 func TestReconfigThatRemovesTheLeader(t *testing.T) {
 	for member := range 3 {
 		reconfigurable(t, zktest.V37, member, func(t *testing.T, e *zktest.Ensemble, c *framework.Client) {
@@ -142,7 +142,7 @@ func TestReconfigThatRemovesTheLeader(t *testing.T) {
 	}
 }
 
-// Only who may write the configuration changes it.
+// Only a client that may write the configuration can change it.
 func TestReconfigWithoutTheRight(t *testing.T) {
 	reconfigurable(t, zktest.V37, 0, func(t *testing.T, e *zktest.Ensemble, super *framework.Client) {
 		c := dial(t, e.Member(0), framework.WithDialer(e.Dial), framework.WithAuth("digest", []byte("user:secret")))
@@ -157,7 +157,7 @@ func TestReconfigWithoutTheRight(t *testing.T) {
 	})
 }
 
-// What the servers refuse, and what they are not even asked.
+// Requests that the servers refuse, and requests that are not even sent.
 func TestReconfigIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -199,7 +199,7 @@ func TestReconfigIsRefused(t *testing.T) {
 	})
 }
 
-// Without a client or a context that is the error, whatever else is wrong.
+// Without a client, or without a context, the error is that one, whatever else is wrong.
 func TestReconfigWithoutAClient(t *testing.T) {
 	_, err := Reconfig(nil).ForEnsemble(t.Context())
 	require.ErrorIs(t, err, framework.ErrNoClient)

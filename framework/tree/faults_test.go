@@ -54,8 +54,8 @@ func first(nodes func(func(Node, error) bool)) (err error) {
 	return err
 }
 
-// Each flight is repeated as the retry policy says, whether it was executed or not, and a refusal is none of the
-// policy's business. Without a connection each try takes the connection timeout. No read has an unknown outcome.
+// Each batch of requests is repeated as the retry policy says, whether it was executed or not; the policy is not asked
+// about a refusal. Without a connection each try takes the connection timeout. No read has an unknown outcome.
 func TestCallsThroughFaults(t *testing.T) {
 	for _, tc := range calls {
 		t.Run(tc.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestWalkOfLargeNodes(t *testing.T) {
 	}, framework.WithMaxReply(1024))
 }
 
-// A walk keeps nothing of what it has unpacked: there the limit is that of each node.
+// A walk keeps no decompressed data: the limit applies to each node alone.
 func TestDecompressedOnAWalk(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		for i, size := range []int{900, 900, 1001, 900} {
@@ -208,7 +208,7 @@ func restored(ctx context.Context, c *framework.Client, path, dump string) error
 	return err
 }
 
-// With a chroot that is there nothing is different from the whole tree: its root is there, and stays.
+// If the chroot exists everything is as with the whole tree: its root is there, and stays.
 func TestTheRootOfAChroot(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, root *framework.Client) {
 		plant(t, srv, "/prod", "/prod/shop", "/prod/shop/a", "/prod/shop/a/b", "/other")
@@ -268,13 +268,13 @@ func TestRestoreWithAnEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *framework.Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		in, _ := io.Pipe() // to read it is to wait for ever
+		in, _ := io.Pipe() // a read of it blocks for ever
 		_, err := Restore(c).ForPath(ctx, "/a", in)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
-// After Close the outcome of a delete that was sent is unknown, and the error says so.
+// After Close the outcome of a delete in flight is unknown, and the error reports that.
 func TestDeleteOfAClosedClient(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		plant(t, srv, "/a")

@@ -272,7 +272,7 @@ func TestPruneAmongCreates(t *testing.T) {
 	})
 }
 
-// Others add and delete meanwhile.
+// Other clients create and delete nodes during the delete.
 func TestDeleteRecursivelyAmongOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		plant(t, srv, "/r/a/x", "/r/b")
@@ -286,7 +286,7 @@ func TestDeleteRecursivelyAmongOthers(t *testing.T) {
 		require.NoError(t, <-got)
 		assert.NotContains(t, srv.Tree(), "/r")
 
-		// Somebody who never stops wins, but not for ever.
+		// Against a client that never stops creating nodes the delete gives up in the end.
 		plant(t, srv, "/r/x")
 		stop, stopped := context.WithCancel(t.Context())
 		busy := srv.Inject(zktest.Fault{Op: "getChildren2", Times: -1, Action: zktest.DelayReply,
@@ -404,7 +404,7 @@ func TestDumpOfCompressedData(t *testing.T) {
 		assert.Equal(t, "text", string(data))
 		assert.Equal(t, "/r/plain", string(srv.Tree()["/s/plain"].Data))
 
-		// A walk unpacks them, and says where it cannot.
+		// A walk decompresses the data, and reports where it cannot.
 		for n, err := range Walk(c).ForPath(ctx, "/r") {
 			if n.Path == "/r/plain" {
 				assert.ErrorIs(t, err, framework.ErrDecompress)
@@ -436,7 +436,7 @@ func TestRestoreWithoutACL(t *testing.T) {
 	}))
 }
 
-// The server shows digests only to who may administer.
+// The server shows digests only to clients with ADMIN.
 func TestDumpOfHiddenACLs(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
@@ -501,7 +501,7 @@ func TestRestoreRefuses(t *testing.T) {
 		_, err = Restore(c).ForPath(ctx, "/s", failing{mine})
 		assert.ErrorIs(t, err, mine)
 
-		// A node that cannot be made is named.
+		// The error names the node that cannot be created.
 		bad := strings.Replace(text, `"scheme":"world","id":"anyone"}],"version":0,"cversion":0`,
 			`"scheme":"nonsense","id":"x"}],"version":0,"cversion":0`, 1)
 		_, err = Restore(c).ForPath(ctx, "/t", strings.NewReader(bad))
@@ -556,7 +556,8 @@ func TestRestoreThroughLostReplies(t *testing.T) {
 	})
 }
 
-// A node that the dump gives no framework.ACL gets none that it did not ask for, least of all the open one.
+// A node without an ACL in the dump is refused if the dump has ACLs, and otherwise gets the client's default ACL: never the
+// open one by mistake.
 func TestRestoreOpensNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		const lines = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n" +
@@ -572,7 +573,7 @@ func TestRestoreOpensNothing(t *testing.T) {
 	}, framework.WithDefaultACL(framework.ReadACL()...))
 }
 
-// What the servers keep for themselves is not restored, wherever the way there leads from.
+// The servers' own nodes are not restored, whatever path leads to them.
 func TestRestoreLeavesTheServersAlone(t *testing.T) {
 	const header, root = `{"header":{"version":1,"root":"/r","acl":false}}` + "\n", `{"node":{"path":"/"}}` +
 		"\n"
@@ -602,7 +603,7 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 		refused(top.UsingNamespace("zookeeper"), "/x", header+root)
 		refused(top.UsingNamespace("zookeeper/quota"), "/", header+root)
 
-		// A node of that name elsewhere, or one with a longer name, is anybody's.
+		// A node of that name elsewhere, or with a longer name, is an ordinary node.
 		for _, c := range []*framework.Client{below(t, srv, "/prod"), top.UsingNamespace("team")} {
 			_, err := Restore(c).Overwriting().ForPath(t.Context(), "/",
 				strings.NewReader(header+root+node("/zookeeper")+node("/zookeeper/quota")+`{"end":{"nodes":3}}`))
@@ -617,7 +618,7 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 	})
 }
 
-// However long the ACLs are, a transaction is not longer than it may be.
+// However long the ACLs are, no transaction is larger than the limit.
 func TestRestoreOfLongACLs(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		var text strings.Builder
@@ -638,8 +639,8 @@ func TestRestoreOfLongACLs(t *testing.T) {
 	})
 }
 
-// Of whatever stream: what is sent lies below the target, is not the servers', has an framework.ACL, and is in
-// transactions that fit.
+// For any stream: the nodes sent lie below the target, are not the servers' own, have an ACL, and are in transactions that
+// are not too large.
 func FuzzRestore(f *testing.F) {
 	const header = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n"
 	f.Add(header + `{"node":{"path":"/","data":"L3I=","acl":[{"perms":31,"scheme":"world","id":"anyone"}]}}` +
@@ -681,7 +682,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// A dry run tells what the restore does, and does none of it.
+// A dry run reports what the restore would do, and does nothing.
 func TestRestoreDryRun(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
