@@ -57,7 +57,7 @@ func TestSignalWakesAllWhoWait(t *testing.T) {
 			n       int
 			wg      sync.WaitGroup
 		)
-		changed.Fire() // with nobody there
+		changed.Fire() // no goroutine waits
 		for range 3 {
 			wg.Go(func() {
 				for {
