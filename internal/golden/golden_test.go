@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// decisions is the table of a function of two circumstances, of which the second makes no difference.
+// decisions returns the table of a function of two circumstances, of which the second makes no difference.
 func decisions(decide func(n int, odd, idle bool) string) *Table {
 	t := &Table{}
 	for n := range 3 {
