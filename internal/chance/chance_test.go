@@ -50,7 +50,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What one source gives does not depend on what others have given.
+// The values of one source do not depend on the values drawn from other sources.
 func TestSource(t *testing.T) {
 	draw := func(s *Source) (all []time.Duration) {
 		for range 100 {
