@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decodeFactor is how many bytes a decoded reply takes at most for each byte of the frame: a result of a
-// multi, with its Stat, takes 144 for nine. All other records take four and a half: an empty name takes a
-// string's head, sixteen bytes, for the four of its length.
+// decodeFactor is the largest number of bytes that a decoded reply takes for each byte of the frame: a result of a multi,
+// with its Stat, takes 144 for nine. All other records take at most four and a half: an empty name takes a string's header,
+// sixteen bytes, for the four of its length.
 const decodeFactor = 17
 
-// operations are all that have a reply, in order.
+// operations returns all operations that have a reply, in order.
 func operations() (ops []int32) {
 	for op := range shapes {
 		ops = append(ops, op)
@@ -27,7 +27,7 @@ func operations() (ops []int32) {
 	return ops
 }
 
-// replyTo is an empty reply to op, for so many operations if it is a multi.
+// replyTo returns an empty reply to op, for so many operations if it is a multi.
 func replyTo(op int32, asked int) Record {
 	r := shapes[op].reply()
 	if m, is := r.(*MultiResponse); is {
@@ -36,7 +36,7 @@ func replyTo(op int32, asked int) Record {
 	return r
 }
 
-// asked are operations that have such results, if r is a multi's reply.
+// asked returns operations that have such results, if r is a multi's reply.
 func asked(r any) (ops []int32) {
 	if m, is := r.(*MultiResponse); is {
 		for _, res := range m.Results {
@@ -46,7 +46,7 @@ func asked(r any) (ops []int32) {
 	return ops
 }
 
-// footprint is what a decoded value takes: what its slices have room for, and its strings.
+// footprint returns the memory that a decoded value takes: the capacity of its slices, and its strings.
 func footprint(v reflect.Value) (size int) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -83,7 +83,7 @@ func TestRecordedRepliesPassTheCheck(t *testing.T) {
 				require.NoError(t, Unmarshal(body, r))
 				require.NoError(t, CheckReply(op, asked(r), body), g.where)
 				n++
-				for cut := range body { // and nothing that is cut off
+				for cut := range body { // no truncated reply passes
 					require.Error(t, CheckReply(op, asked(r), body[:cut]), "%s: %d of %d bytes", g.where, cut, len(body))
 				}
 			}
@@ -92,7 +92,7 @@ func TestRecordedRepliesPassTheCheck(t *testing.T) {
 	assert.Greater(t, n, 20)
 }
 
-// What a decoder would allocate by a count, or take for one, never passes.
+// A count passes only if the bytes of the frame can hold so many elements: a decoder would allocate by it.
 func TestImpossibleCountsDoNotPassTheCheck(t *testing.T) {
 	for op, at := range map[int32]int{
 		OpGetChildren: 0, OpGetChildren2: 0, OpGetEphemerals: 0, OpGetACL: 0, OpWhoAmI: 0, OpGetData: 0,
@@ -135,7 +135,8 @@ func TestAMultisAnswerHasNoMoreResultsThanWereAskedFor(t *testing.T) {
 	}
 }
 
-// Who has asked for a write looks at the Stat of its result, and has asked for as many as there are.
+// The caller of a multi reads the Stat of each write's result, and as many results as it has sent operations: the check
+// refuses a reply without them.
 func TestAMultisAnswerHasTheResultsThatWereAskedFor(t *testing.T) {
 	made, set, gone := MultiResult{Op: OpCreate, Path: "/a"}, MultiResult{Op: OpSetData},
 		MultiResult{Op: OpDelete}
@@ -160,8 +161,8 @@ func TestAMultisAnswerHasTheResultsThatWereAskedFor(t *testing.T) {
 	}
 }
 
-// What a decoder allocates in all, garbage included, is a small multiple of the frame, whatever the frame
-// says. The second figure is the factor.
+// The memory that a decoder allocates in all, garbage included, is a small multiple of the frame's size, whatever the frame
+// contains. The second figure is the factor.
 func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 	const size = 1 << 20
 	list := func(head []byte, count int, unit []byte) []byte {
@@ -207,8 +208,8 @@ func TestDecodingTakesMemoryInProportionToTheFrame(t *testing.T) {
 	})
 }
 
-// FuzzReply: what passes the check of an operation is decoded without an error, and what is decoded takes no
-// more than so many times the frame.
+// FuzzReply: a reply that passes the check of an operation is decoded without an error, and the decoded reply takes no more
+// than decodeFactor times the frame's size.
 func FuzzReply(f *testing.F) {
 	ops := operations()
 	for _, g := range readGolden(f) {

@@ -22,7 +22,7 @@ var (
 		EphemeralOwner: math.MinInt64, DataLength: 5, NumChildren: 6, Pzxid: 7}
 )
 
-// samples are values of every record, with the corners of each field.
+// samples are values of every record, with the extremes of each field.
 var samples = []struct {
 	value Record
 	empty func() Record
@@ -78,7 +78,7 @@ var samples = []struct {
 	}}, func() Record { return &MultiResponse{Asked: 8} }},
 }
 
-// read is a primitive value as d reads it.
+// read returns a primitive value as d reads it.
 func read[T any](d *Coder, field func(*Coder, *T)) (v T) {
 	field(d, &v)
 	return v
@@ -96,7 +96,7 @@ func TestDecodingUndoesEncoding(t *testing.T) {
 	}
 }
 
-// A record that is cut anywhere is refused, but for the records that may end early.
+// A record that is cut anywhere is refused, except for the records that may end early.
 func TestEveryCutIsNoticed(t *testing.T) {
 	for _, s := range samples {
 		b := Marshal(s.value)
@@ -191,7 +191,7 @@ func TestDecodedBuffersAreCopies(t *testing.T) {
 	assert.Equal(t, "old", string(r.Data))
 }
 
-// The count of a vector says how much is allocated; it must be covered by bytes that are there.
+// A decoder allocates by a vector's count only if the frame has bytes for so many elements.
 func TestCountsDoNotAllocateBeyondTheFrame(t *testing.T) {
 	frame := binary.BigEndian.AppendUint32(nil, math.MaxInt32)
 	frame = append(frame, make([]byte, 64)...)
@@ -213,7 +213,7 @@ func TestFrameIsLengthAndRecords(t *testing.T) {
 	assert.Equal(t, Marshal(&RequestHeader{1, OpPing}, &PathRequest{"/a"}), f[4:])
 }
 
-// A server has to tell null from nothing, as Java's does.
+// A server must distinguish null from empty, as Java's does.
 func TestRequestsAreReadAsJavaReadsThem(t *testing.T) {
 	null, none, few := []byte{0xff, 0xff, 0xff, 0xff}, []byte{0, 0, 0, 0}, []byte{0xff, 0xff, 0xff, 0xfe}
 	assert.Equal(t, Null, read(NewRequestDecoder(null), (*Coder).String))

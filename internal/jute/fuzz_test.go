@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// decodables are all records that a peer can send.
+// decodables returns all records that a peer can send.
 func decodables() []Record {
 	all := []Record{&RequestHeader{}, &ReplyHeader{}, &ConnectRequest{}, &ConnectResponse{}, &WatcherEvent{},
 		&MultiHeader{}}
@@ -15,7 +15,7 @@ func decodables() []Record {
 	return all
 }
 
-// FuzzDecode: no bytes make a decoder panic, and what was decoded survives another round trip.
+// FuzzDecode: no bytes make a decoder panic, and a decoded record stays the same when it is encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	for _, g := range readGolden(f) {
 		f.Add(g.frame)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// empty is the body of operations that have none.
+// empty is the body of operations that have no fields.
 type empty struct{}
 
 func (empty) Fields(*Coder) {}
@@ -32,7 +32,7 @@ func none() Record { return &empty{} }
 // answersToMany is the reply to a multi of many operations.
 func answersToMany() Record { return &MultiResponse{Asked: 1000} }
 
-// shapes is the protocol, as this package knows it.
+// shapes holds the records of all operations.
 var shapes = map[int32]shape{
 	OpCreate:               {fresh[CreateRequest], fresh[PathResponse]},
 	OpCreate2:              {fresh[CreateRequest], fresh[Create2Response]},
@@ -64,11 +64,11 @@ var shapes = map[int32]shape{
 	OpCloseSession:         {none, none},
 }
 
-// golden is a recorded frame and what it is.
+// golden is a recorded frame with its records.
 type golden struct {
 	where   string
 	frame   []byte
-	records []Record // what it consists of, in order
+	records []Record // in order
 }
 
 // readGolden reads every recorded frame.
@@ -87,7 +87,7 @@ func readFile(t testing.TB, file string) (all []golden) {
 	require.NoError(t, err)
 	defer f.Close()
 	connecting := strings.HasPrefix(filepath.Base(file), "connect")
-	ops := map[int32]int32{} // by xid; a file's second connection counts anew, behind its own requests
+	ops := map[int32]int32{} // by xid; a file's second connection begins its own count, after its own requests
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -170,7 +170,7 @@ func TestConnectResponsesSayTheirReadOnlyByte(t *testing.T) {
 	}
 }
 
-// What a failed multi looks like: whoever reads the header alone takes it for a success.
+// A failed multi has the error code in its results only: the reply's header alone reads as a success.
 func TestAFailedMultiSaysSoInItsResultsAlone(t *testing.T) {
 	found := false
 	for _, g := range readFile(t, "testdata/multi_failed.hex") {
