@@ -51,7 +51,7 @@ func TestARunThatCannotEnd(t *testing.T) {
 	circles := func(s int, step func(string, int)) {
 		stuck(s, step)
 		if s < 0 {
-			step("around", -3-s) // between -1 and -2 for ever
+			step("around", -3-s) // alternates between -1 and -2 for ever
 		}
 	}
 	end := func(s int) bool { return s == 5 }
