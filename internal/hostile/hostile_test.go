@@ -77,7 +77,7 @@ func TestScript(t *testing.T) {
 }
 
 func FuzzHostileServer(f *testing.F) {
-	if flag.Lookup("test.fuzz").Value.String() != "" { // TestTheCorpus plays them otherwise
+	if flag.Lookup("test.fuzz").Value.String() != "" { // then TestTheCorpus plays them
 		for _, s := range corpus() {
 			f.Add(s.bytes())
 		}

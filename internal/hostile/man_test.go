@@ -49,15 +49,15 @@ var (
 	armings = []int32{jute.OpSetWatches, jute.OpSetWatches2, jute.OpAddWatch, jute.OpRemoveWatches}
 )
 
-// said is a frame of the server's.
+// said is a frame from the server.
 type said struct {
 	body  []byte // without its length
 	first bool   // of its connection: a connect response
 	xid   int32
 	code  int32
-	op    int32     // of the request; 0 if that is not known
-	asked time.Time // when the request was made; zero if the frame answers none
-	line  *line     // on which it was said
+	op    int32     // of the request; 0 if it is not known
+	asked time.Time // when the request was made; zero if the frame is no reply
+	line  *line     // the line that the frame came on
 }
 
 func (f said) is(on match) bool {
@@ -98,13 +98,13 @@ func (f said) is(on match) bool {
 	return false
 }
 
-// man is the man in the middle. While he is hostile he does what his script says; while he is dark no
-// connection gets through; when he is honest he only forwards.
+// man is the man in the middle. While hostile, it does what its script says; while dark, it lets no connection through;
+// when honest, it only forwards.
 type man struct {
 	srv    *zktest.Server
 	script script
 	wg     sync.WaitGroup
-	light  chan struct{} // closed when he is honest to the end
+	light  chan struct{} // closed when the man is honest until the end
 
 	mu        sync.Mutex
 	next      int // step of the script
@@ -114,19 +114,19 @@ type man struct {
 	dark      bool
 	lines     map[*line]bool
 	seen      []said
-	refuse    int // connections to be refused; negative: not answered at all
+	refuse    int // connections to be refused; negative: neither refused nor served
 	used      [tricks]int
-	untrue    lies          // the lies told so far that nobody can detect
-	granted   time.Duration // the longest session timeout that any client was told of
-	last      time.Time     // when anything was said to a client
-	proof     time.Time     // when the latest request was made whose answer may have reached a client
+	untrue    lies          // the lies so far that the client cannot detect
+	granted   time.Duration // the longest session timeout that any client was granted
+	last      time.Time     // when a client was last sent anything
+	proof     time.Time     // when the latest request was made whose reply may have reached a client
 	sent      int64         // bytes
 	dials     int
 	passwords map[string]bool
 }
 
-// lies are untruths that no client can detect, about what it holds or about the state of the tree: what it
-// believes because of them is not its fault.
+// lies are untruths that no client can detect, about its holds or about the state of the tree: the client is not at fault
+// for believing them.
 type lies byte
 
 const (
@@ -196,7 +196,7 @@ func (m *man) goDark() {
 	}
 }
 
-// goHonest ends goDark: from now on he only forwards.
+// goHonest ends goDark: from now on the man only forwards.
 func (m *man) goHonest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +204,7 @@ func (m *man) goHonest() {
 	close(m.light)
 }
 
-// lie notes a lie that nobody can detect.
+// lie records a lie that no client can detect.
 func (m *man) lie(what lies) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +217,7 @@ func (m *man) told(what lies) bool {
 	return m.untrue&what != 0
 }
 
-// decide says what is done to a frame: usually nothing.
+// decide returns the step for a frame, and whether there is one: usually there is none.
 func (m *man) decide(f said) (step, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -242,7 +242,7 @@ func (m *man) decide(f said) (step, bool) {
 	return step{}, false
 }
 
-// proves notes that an answer is about to be delivered.
+// proves records that a reply is about to be delivered.
 func (m *man) proves(asked time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +251,7 @@ func (m *man) proves(asked time.Time) {
 	}
 }
 
-// older returns a frame that was sent before.
+// older returns a frame that was sent earlier.
 func (m *man) older(n int) said {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,11 +269,11 @@ type line struct {
 	done           chan struct{}
 
 	mu      sync.Mutex
-	ops     map[int32]int32 // by xid, what was asked for
+	ops     map[int32]int32 // the operation of each request, by xid
 	waiting []request       // for their replies
-	drop    int             // how many of the client's next requests are lost
-	twice   int             // how many of them are passed on twice
-	head    []byte          // the beginning of what the client was sent
+	drop    int             // how many of the client's next requests are dropped
+	twice   int             // how many of them are forwarded twice
+	head    []byte          // the first bytes that the client was sent
 
 	held      []byte // a frame to be sent after the next one; only down uses it
 	heldAsked time.Time
@@ -295,7 +295,7 @@ func (l *line) close() {
 	})
 }
 
-// up forwards what the client sends: frames, or a four-letter word.
+// up forwards the client's bytes: frames, or a four-letter word.
 func (l *line) up() {
 	defer l.close()
 	var word [4]byte
@@ -327,7 +327,7 @@ func (l *line) up() {
 	}
 }
 
-// asked notes a request and says how often to forward it.
+// asked records a request, and returns how often to forward it.
 func (l *line) asked(r request) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,7 +344,7 @@ func (l *line) asked(r request) int {
 	return 1
 }
 
-// down forwards what the server sends, or does what the script says about it.
+// down forwards the server's frames, or does what the script says about them.
 func (l *line) down() {
 	defer l.close()
 	select {
@@ -383,7 +383,7 @@ func (l *line) down() {
 	}
 }
 
-// heard finds out what a frame is.
+// heard returns a frame with its kind and its request.
 func (l *line) heard(body []byte, first bool) said {
 	f := said{body: body, first: first, line: l}
 	if first {
@@ -403,7 +403,7 @@ func (l *line) heard(body []byte, first bool) said {
 	return f
 }
 
-// say sends bytes to the client, and waits until it has read them.
+// say sends bytes to the client, and returns when the client has read them.
 func (l *line) say(b []byte) error {
 	l.m.mu.Lock()
 	l.m.sent += int64(len(b))
@@ -417,7 +417,7 @@ func (l *line) say(b []byte) error {
 	return err
 }
 
-// grant reads the connect response that the client is about to get, as the script has changed it.
+// grant reads the connect response that the client will receive, as the script has changed it.
 func (l *line) grant(b []byte) {
 	const timeout, password, end = 8, 24, 40 // offsets, including the length
 	l.mu.Lock()
@@ -438,7 +438,7 @@ func (l *line) grant(b []byte) {
 	}
 }
 
-// wait pauses until the time, the connection or the hostility ends.
+// wait pauses until the time is over, the connection ends, or the man becomes honest.
 func (l *line) wait(d time.Duration) error {
 	select {
 	case <-time.After(d):

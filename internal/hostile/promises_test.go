@@ -23,24 +23,24 @@ import (
 )
 
 const (
-	// attack is for how long the man in the middle is hostile.
+	// attack is how long the man in the middle is hostile.
 	attack = 45 * time.Second
-	// grace is for how long a call may go on after its context has ended.
+	// grace is how long a call may take to return after its context has ended.
 	grace = 10 * time.Millisecond
-	// recovery is how long a client may take until it works again, in addition to three of the session
-	// timeouts that it was granted.
+	// recovery is how long a client may take until it works again, in addition to three of the longest session timeout that
+	// it was granted.
 	recovery = 2 * time.Minute
 	// unbelievable is a session timeout that is too long to wait for.
 	unbelievable = 10 * time.Minute
 	// mostGoroutines and mostDials, in addition to dialsPerSecond, are far above what is needed.
 	mostGoroutines, mostDials, dialsPerSecond = 400, 200, 20
-	// A run allocates this by itself, in each virtual second, and for each byte that the client was sent.
+	// A run may allocate allocationBase, and more for each virtual second and for each byte that the client was sent.
 	allocationBase, allocationPerSecond, allocationFactor = 32 << 20, 256 << 10, 24
 	// patience is how long a run may take by the wall clock.
 	patience = 2 * time.Minute
 )
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	violations []string
 	used       [tricks]int
@@ -61,7 +61,7 @@ func play(t *testing.T, s script) (o outcome) {
 	})
 	defer circles.Stop()
 	defer func() {
-		if r := recover(); r != nil { // a deadlock, or goroutines that are left
+		if r := recover(); r != nil { // a deadlock, or goroutines that still run
 			panic(fmt.Sprintf("%v\n%v", r, s))
 		}
 	}()
@@ -90,7 +90,7 @@ type world struct {
 
 	mu         sync.Mutex
 	violations []string
-	text       bytes.Buffer // all that the victim has said
+	text       bytes.Buffer // all output of the victim: log lines, errors, states
 	under      map[string]int
 	holders    map[string][2]hold
 }
@@ -112,19 +112,19 @@ func (w *world) violate(format string, args ...any) {
 	}
 }
 
-// Write is the victim's logger's.
+// Write records the output of the victim's logger.
 func (w *world) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.Write(b)
 }
 
-// hear records an error, or other text of the victim.
+// hear records an error, or other output of the victim.
 func (w *world) hear(what string, v any) {
 	fmt.Fprintf(w, "%8.3fs %s: %v\n%+v\n", time.Since(w.began).Seconds(), what, v, v)
 }
 
-// action is a call of the library's.
+// action is a call of this library.
 type action func(ctx context.Context) error
 
 // call makes a call with a context of its own, and checks that it does not outlive that context.
@@ -157,7 +157,7 @@ func (w *world) underWay(what string, n int) {
 	}
 }
 
-// within waits for something that has no context; if it does not come in time the run is over.
+// within waits for an action that has no context, and ends the run if that does not return in time.
 func (w *world) within(limit time.Duration, what string, f func()) {
 	began, done := time.Now(), make(chan struct{})
 	go func() {
@@ -213,10 +213,10 @@ func run(s script) outcome {
 	switch {
 	case w.man.told(aboutHolds | aboutState): // a client believes lies as long as its session lives
 		w.man.goDark()
-		w.man.lie(aboutHolds) // or will have, from here
+		w.man.lie(aboutHolds) // from here on a hold may be untrue
 		w.expire()
 		time.Sleep(time.Second)
-	case s.seed%2 == 0: // otherwise the client finds by itself what is wrong with a connection
+	case s.seed%2 == 0: // otherwise the client must notice by itself that a connection is broken
 		w.man.goDark()
 		time.Sleep(time.Second)
 	}
@@ -246,7 +246,7 @@ func run(s script) outcome {
 	w.keepsSecrets()
 	w.man.goDark()
 	w.within(time.Minute, "the man in the middle", w.man.wg.Wait)
-	time.Sleep(3 * time.Second) // what was cut short winds down
+	time.Sleep(3 * time.Second) // the goroutines that were cut short end in this time
 	return outcome{
 		violations: w.violations, took: time.Since(w.began),
 		used: w.man.used, sent: w.man.sent, untrue: w.man.untrue,
@@ -276,14 +276,14 @@ func (w *world) watch(d time.Duration) {
 	}
 }
 
-// longest is the longest session timeout that the client was granted.
+// longest returns the longest session timeout that the client was granted.
 func (m *man) longest() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.granted
 }
 
-// looksAt checks what must be true whenever client who holds something.
+// looksAt checks the properties of every hold, here one of client who.
 func (w *world) looksAt(name string, who int, h hold, paths []string) {
 	w.mu.Lock()
 	other := w.holders[name][1-who]
@@ -294,7 +294,7 @@ func (w *world) looksAt(name string, who int, h hold, paths []string) {
 	if who != victim {
 		return
 	}
-	left := h.Remaining() // before what is compared with it: an answer that comes in between renews both
+	left := h.Remaining() // before the limits are read: a reply in between renews both
 	w.man.mu.Lock()
 	most := w.man.granted - time.Since(w.man.last)
 	if w.man.untrue&aboutHolds == 0 {
@@ -349,7 +349,7 @@ func (w *world) recovers(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// getsItsTurn checks that the client gets what others release.
+// getsItsTurn checks that the client acquires the locks that others release.
 func (w *world) getsItsTurn() {
 	for name, acquire := range w.rights(victim) {
 		turn := func(ctx context.Context) error {
@@ -369,7 +369,7 @@ func (w *world) getsItsTurn() {
 
 // agrees checks that the caches equal the tree.
 func (w *world) agrees(tree *cache.Cache, node *cache.Single) {
-	if w.man.told(aboutState) { // the client believes a lie about a node's state until that changes
+	if w.man.told(aboutState) { // the client believes a lie about a node's state until the node changes
 		for path := range w.srv.Tree() {
 			if strings.HasPrefix(path, "/tree") || path == "/node" {
 				_ = w.srv.Set(path, []byte("truth"))
@@ -377,7 +377,7 @@ func (w *world) agrees(tree *cache.Cache, node *cache.Single) {
 		}
 	}
 	var wrong []string
-	for range 100 { // what cannot be read is tried again once a minute
+	for range 100 { // a node that cannot be read is read again once a minute
 		time.Sleep(time.Second)
 		if wrong = w.differences(tree, node); len(wrong) == 0 {
 			return
@@ -414,7 +414,7 @@ func (w *world) differences(tree *cache.Cache, node *cache.Single) (wrong []stri
 	return wrong
 }
 
-// cleansUp checks that the client's clean-ups come to an end.
+// cleansUp checks that the client's clean-ups end.
 func (w *world) cleansUp() {
 	for range 60 {
 		if w.victim.PendingCleanups() == 0 {
@@ -437,7 +437,7 @@ func (w *world) closeVictim() {
 	})
 }
 
-// nothingIsLeft checks that nothing is left on the server when all clients and their sessions have gone.
+// nothingIsLeft checks that the server has no sessions, ephemeral nodes or watches left after all clients have closed.
 func (w *world) nothingIsLeft() {
 	if w.man.told(aboutHolds) {
 		return
@@ -454,8 +454,7 @@ func (w *world) nothingIsLeft() {
 	}
 }
 
-// keepsSecrets checks that what the client tells its users and its log reveals neither its session nor its
-// identity.
+// keepsSecrets checks that the client's errors and its log contain neither the session's password nor the login's.
 func (w *world) keepsSecrets() {
 	w.mu.Lock()
 	text := w.text.String()
@@ -467,7 +466,7 @@ func (w *world) keepsSecrets() {
 	for _, s := range append(secrets, secret) {
 		b := []byte(s)
 		if len(slices.Compact(slices.Sorted(slices.Values(b)))) < 6 {
-			continue // zeros, say
+			continue // for example zeros
 		}
 		hexed := hex.EncodeToString(b)
 		forms := []string{

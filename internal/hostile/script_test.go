@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A script says what the man in the middle does, and to what kind of client: two bytes of settings, and
-// stepSize bytes for each step. Any bytes are a script, so every mutation by the fuzzer is one, too.
+// A script determines the tricks of the man in the middle, and the kind of client: two bytes of settings, and stepSize
+// bytes for each step. Any bytes are a script, so every mutation by the fuzzer is one, too.
 type script struct {
 	settings settings
 	seed     uint64 // of pauses, and of the honest writer
@@ -29,14 +29,14 @@ const (
 	library                        // requests through Client.Conn, which has a decoder of its own
 	oneShot                        // caches with one-shot watches
 	readOnly                       // the client accepts a member without a quorum
-	beats                          // the server calls itself one of an ensemble: holds by heartbeats
-	early                          // the client is closed in the middle of it
+	beats                          // the server reports that it is a member of an ensemble: holds by heartbeats
+	early                          // the client is closed in the middle of the run
 	suspended                      // holds are lost with the connection
 )
 
 func (s settings) has(bit settings) bool { return s&bit != 0 }
 
-// step is one trick, for the first frame that matches, after skip other matching ones.
+// step is one trick, for the first frame that matches, after skip other matching frames.
 type step struct {
 	skip    int
 	on      match
@@ -47,7 +47,7 @@ type step struct {
 const (
 	stepSize = 6
 	maxSteps = 24
-	// maxWait is how many frames a step waits for one that matches before it is left out.
+	// maxWait is the number of frames after which a step without a matching frame is skipped.
 	maxWait = 60
 )
 
@@ -152,7 +152,7 @@ func corpus() (all []script) {
 	return all
 }
 
-// ---- what a script makes of server and client ----
+// ---- the server and client that a script determines ----
 
 const (
 	sessionTimeout = 10 * time.Second
@@ -200,5 +200,5 @@ func (s script) loss() framework.LossPolicy {
 	return framework.SessionOnly
 }
 
-// pauses makes all random pauses of the library come from the script.
+// pauses makes the script the source of all random pauses of the library.
 func (s script) pauses() (end func()) { return chance.Seed(s.seed) }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// trick is what the man in the middle does to a frame.
+// trick is a change that the man in the middle makes to a frame.
 type trick byte
 
 const (
@@ -58,17 +58,17 @@ var trickNames = [tricks]string{
 	"drop requests", "repeat requests", "noise", "flood", "refuse dials", "answer for", "many strings",
 }
 
-// lying are the tricks that count as lies about what is held, whatever came of them.
+// lying holds the tricks that count as lies about holds, whatever their result.
 var lying = [tricks]bool{
 	flip: true, changeXid: true, changeCode: true, setInt: true,
 	injectEvent: true, injectPong: true, changeConnect: true,
 	repeatRequests: true, answerFor: true, manyStrings: true,
 }
 
-// withholding are those that do not deliver the frame, so that it proves nothing to the client.
+// withholding holds the tricks that do not deliver the frame, so that it proves nothing to the client.
 var withholding = [tricks]bool{truncate: true, swap: true, drop: true, halfOnly: true, silence: true}
 
-// table says how they are done. An error ends the connection.
+// table holds the code of the tricks. An error ends the connection.
 var table [tricks]struct {
 	do func(l *line, f said, p step) error
 }
@@ -140,7 +140,7 @@ func init() {
 		return l.patch(f, func(h *jute.ReplyHeader) { h.Xid = l.someXid(p) })
 	})
 	set(changeZxid, func(l *line, f said, p step) error {
-		l.m.lie(aboutState) // by the zxid a client asks for the events that it has missed
+		l.m.lie(aboutState) // with its zxid a client asks for the events that it has missed
 		return l.patch(f, func(h *jute.ReplyHeader) {
 			h.Zxid = pick(p.a, 0, -1, h.Zxid+1, h.Zxid-1, h.Zxid+1<<32,
 				1<<62, math.MaxInt64, math.MinInt64, int64(p.b))
@@ -246,7 +246,7 @@ func init() {
 		if p.b%2 == 0 {
 			return io.EOF
 		}
-		<-l.done // nothing comes on this connection any more
+		<-l.done // this connection delivers nothing more
 		return io.EOF
 	})
 	set(silence, func(l *line, f said, p step) error {
@@ -269,7 +269,7 @@ func init() {
 	})
 	set(noise, func(l *line, f said, p step) error {
 		if f.first {
-			l.m.lie(aboutHolds | aboutState) // it may read as a session
+			l.m.lie(aboutHolds | aboutState) // the client may read it as a session
 		}
 		r, b := rand.New(rand.NewPCG(uint64(p.a), uint64(p.b))), make([]byte, 1+int(p.c))
 		for i := range b {
@@ -318,13 +318,13 @@ func init() {
 	})
 }
 
-// again notes what a repetition of old on the line of f may mean. A surplus pong belongs to a later ping, and
-// replies of another session may have this one's xids.
+// again records the lies that a repetition of old on the line of f may amount to. A surplus pong counts as the reply to a
+// later ping, and replies of another session may have this session's xids.
 func (l *line) again(old, f said) {
 	switch {
-	case f.first && old.line != f.line: // any session there was
+	case f.first && old.line != f.line: // any earlier session
 		l.m.lie(aboutHolds | aboutState)
-	case old.first: // a connect response where a reply is expected is one with an odd zxid
+	case old.first: // a connect response in place of a reply reads as a reply with an odd zxid
 		l.m.lie(aboutState)
 	case old.xid == jute.XidPing, old.xid >= 0:
 		l.m.lie(aboutHolds | aboutState)
@@ -343,8 +343,7 @@ func (l *line) patch(f said, change func(*jute.ReplyHeader)) error {
 	return l.say(framed(slices.Concat(jute.Marshal(&h), f.body[16:])))
 }
 
-// inFront sends a frame of its own, and then the frame. Before a connect response it is taken for that
-// response.
+// inFront sends a frame of its own, and then the frame. Before a connect response the client takes it for that response.
 func (l *line) inFront(f said, records ...jute.Record) error {
 	if err := l.say(jute.Frame(records...)); err != nil {
 		return err
@@ -386,7 +385,7 @@ func someEvent(p step) *jute.WatcherEvent {
 	}
 }
 
-// somePath is one that the client looks at, or none at all.
+// somePath returns a path that the client uses, or one that does not exist.
 func somePath(n byte) string {
 	return pick(n&15,
 		"/tree", "/tree/3", "/tree/3/1", "/node", "/lock", "/lease/leases", "/many", "/",

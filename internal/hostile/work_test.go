@@ -43,7 +43,7 @@ func (w *world) plant() {
 // acquirer acquires a lock or a lease, and returns its nodes with it.
 type acquirer func(ctx context.Context) (hold, []string, error)
 
-// rights are what the two clients compete for.
+// rights returns the holds for which the two clients compete.
 func (w *world) rights(who int) map[string]acquirer {
 	c := w.victim
 	if who == other {
@@ -69,14 +69,14 @@ func (w *world) rights(who int) map[string]acquirer {
 	}
 }
 
-// contend makes the honest client take its turns.
+// contend makes the honest client acquire and release.
 func (w *world) contend(ctx context.Context, wg *sync.WaitGroup) {
 	for name, acquire := range w.rights(other) {
 		wg.Go(func() { w.turns(ctx, name, other, acquire, time.Second) })
 	}
 }
 
-// turns takes one turn after the other, each of them long.
+// turns acquires and releases in a loop; each turn is long.
 func (w *world) turns(ctx context.Context, name string, who int, acquire acquirer, long time.Duration) {
 	for ctx.Err() == nil {
 		var h hold
@@ -114,7 +114,7 @@ func (w *world) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// write changes the tree meanwhile, as other clients would.
+// write changes the tree during the attack, as other clients would.
 func (w *world) write(ctx context.Context, wg *sync.WaitGroup) {
 	wg.Go(func() {
 		r := rand.New(rand.NewPCG(w.script.seed, 1))
@@ -165,7 +165,7 @@ func (w *world) caches(ctx context.Context, wg *sync.WaitGroup) (*cache.Cache, *
 	return tree, node, func() { _, _ = tree.Close(), node.Close() }
 }
 
-// work is what the victim does.
+// work starts the victim's operations.
 func (w *world) work(ctx context.Context, wg *sync.WaitGroup) {
 	for name, acquire := range w.rights(victim) {
 		wg.Go(func() { w.turns(ctx, name, victim, acquire, 4*time.Second) })
@@ -199,7 +199,7 @@ func (w *world) persistent(ctx context.Context) {
 	}
 }
 
-// listen takes a watch's events for so long, and ends it.
+// listen receives a watch's events for so long, and stops it.
 func (w *world) listen(ctx context.Context, watch *framework.Watch, long time.Duration) {
 	for over := time.After(long); ; {
 		select {
@@ -304,7 +304,7 @@ func (w *world) foreground(ctx context.Context) {
 	}
 }
 
-// background sends several requests at once.
+// background sends several requests at the same time.
 func (w *world) background(ctx context.Context) {
 	for ctx.Err() == nil {
 		_ = w.call(ctx, "background", 6*time.Second, func(ctx context.Context) error {
@@ -327,8 +327,8 @@ func (w *world) background(ctx context.Context) {
 	}
 }
 
-// library makes calls through Client.Conn, the interface of go-zookeeper. They have no context: one whose
-// request is lost on a connection that goes on ends only with the client.
+// library makes calls through Client.Conn, the interface of go-zookeeper. They have no context: if a request is lost on a
+// connection that stays, its call ends only with the client.
 func (w *world) library(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn := w.victim.Conn()
