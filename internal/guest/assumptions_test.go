@@ -20,10 +20,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What a guest assumes of go-zookeeper v1.0.4, without the guest. A new version of the library has to pass here
-// first.
+// These tests check the assumptions of package guest about go-zookeeper v1.0.4, without a guest. A new version of the
+// library must pass them first.
 
-// library is a client of the library alone, and what it did with its hooks.
+// library is a client of go-zookeeper alone, with a record of the calls of its hooks.
 type library struct {
 	*zk.Conn
 	t      *testing.T
@@ -31,7 +31,7 @@ type library struct {
 	log    []string // next, dial, write, close, connected, event, in order
 	writes [][]byte
 	events <-chan zk.Event
-	start  func(n int) bool // what Next says
+	start  func(n int) bool // the result of Next
 	next   int
 }
 
@@ -69,7 +69,7 @@ func (l *library) Next() (string, bool) {
 
 func (l *library) Printf(string, ...any) {}
 
-// noted is a connection that notes what the library does with it.
+// noted is a connection that records the library's calls.
 type noted struct {
 	net.Conn
 	l *library
@@ -176,7 +176,7 @@ func TestAssumeTheOrderOfItsHooks(t *testing.T) {
 		require.NoError(t, err)
 		l.end()
 		synctest.Wait()
-		// A connection may be closed only after the next has been dialled.
+		// A connection may be closed only after the next one has been dialled.
 		closed := 0
 		notes := slices.DeleteFunc(l.logged(), func(note string) bool {
 			if note == "close" {
@@ -240,8 +240,7 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 	})
 }
 
-// Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that
-// lets it.
+// Without retryStart a dialling library cannot be stopped: so the dialer has to return a connection that makes it stop.
 func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -287,7 +286,7 @@ func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 	})
 }
 
-// After session 0 the library dials again, and does not close the connection it had.
+// After a reply with session 0 the library dials again, and does not close its connection.
 func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -308,7 +307,7 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 	})
 }
 
-// Frames of ours never reach the library, but if one did it would only say so.
+// The session's own replies never reach the library, but if one did the library would only log it.
 func TestAssumeForeignXidsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &session{}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// session is one whose only connection, number 1, goes nowhere.
+// session is a session whose only connection, number 1, leads nowhere.
 type session struct {
 	answer func(jute.RequestHeader) // called for each request, if set
 
@@ -64,7 +64,7 @@ func (s *session) err() error {
 	return s.why
 }
 
-// loose is the connection of a library that does not run.
+// loose returns the connection of a library that does not run.
 func loose(t *testing.T) (*libraryConn, *session) {
 	t.Helper()
 	s := &session{}
@@ -185,13 +185,14 @@ func TestLibConnAgreesToEverythingAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The library waits for the answer to closeSession without limit, and only libConn may be left to give it.
+// The library waits for the reply to closeSession without limit. When the session's connection has ended, only libConn is
+// left to send that reply.
 func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		c, s := loose(t)
 		_, err := c.Write(helloFrame(0))
 		require.NoError(t, err)
-		if dead { // and that is not known here yet
+		if dead { // the library's connection has not learnt of it yet
 			s.Disconnect(1, io.EOF)
 		}
 		_, err = c.Write(requestFrame(3, jute.OpCloseSession))
@@ -210,8 +211,8 @@ func TestLibConnAnswersWhatIsTooLarge(t *testing.T) {
 	assert.Empty(t, s.output)
 }
 
-// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that: the session
-// puts in what is right.
+// The library would store a reply's zxid while another of its goroutines reads it for the watches. So libConn passes it no
+// zxids: the session puts the right one into the requests.
 func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
@@ -227,7 +228,7 @@ func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	assert.Empty(t, c.inFlight)
 }
 
-// A number that the library used on an earlier connection says nothing about this one.
+// A request's number on an earlier connection has nothing to do with this connection.
 func TestTheLibraryHasAskedOnOneConnectionOnly(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
