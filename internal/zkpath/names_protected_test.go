@@ -12,7 +12,7 @@ import (
 
 const guid = "d93c3b7d-b92f-47f8-97dd-71e653f1e8cf"
 
-// The verdicts are those of Curator 5.4's ProtectedUtils, recorded by running it.
+// The expected results were recorded by running Curator 5.4's ProtectedUtils.
 func TestParseProtected(t *testing.T) {
 	for _, c := range []struct {
 		name, guid, rest string
@@ -62,7 +62,7 @@ func TestNewGUID(t *testing.T) {
 	}
 }
 
-// Curator's UUIDs, and what is none, are not taken for ours.
+// UUIDs of Curator, and strings that are no UUID, are not taken for this library's.
 func TestIsOurs(t *testing.T) {
 	ours := guid[:14] + "8" + guid[15:]
 	assert.True(t, zkpath.IsOurGUID(ours))

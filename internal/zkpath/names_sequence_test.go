@@ -21,7 +21,7 @@ func TestSequence(t *testing.T) {
 		{"0000000007", 7, true}, // a sequential node without a name of its own
 		{"lock-2147483647", math.MaxInt32, true},
 		{"lock-1500000000", 1500000000, true}, // ambiguous: the positive reading wins
-		{"-1500000000", -1500000000, true},    // nothing else it could be, unless the name was "-"
+		{"-1500000000", -1500000000, true},    // it can be nothing else, unless the name was "-"
 		{"lock--1500000000", 1500000000, true},
 		{"lock--000000001", -1, true},
 		{"-000000001", -1, true},
@@ -97,7 +97,7 @@ func FuzzSequence(f *testing.F) {
 		f.Add("-", n)
 	}
 	f.Fuzz(func(t *testing.T, prefix string, n int32) {
-		_, _ = zkpath.Sequence(prefix) // arbitrary names are answered, not crashed upon
+		_, _ = zkpath.Sequence(prefix) // arbitrary names do not panic
 		name := fmt.Sprintf("%slock-%010d", prefix, n)
 		if got, ok := zkpath.Sequence(zkpath.SortKey(name, "lock-")); !ok || got != int64(n) {
 			t.Fatalf("%q: got %d, %v, want %d", name, got, ok, n)

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The verdicts are those of ZooKeeper 3.8.0's own PathUtils, recorded by running it.
+// The expected results were recorded by running ZooKeeper 3.8.0's own PathUtils.
 var verdicts = []struct {
 	path              string
 	plain, sequential bool
@@ -95,7 +95,7 @@ func TestErrorSaysWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
-// legal says the same as Validate in the other way: as Java would, over UTF-16 units, and slowly.
+// legal returns the same as Validate, by another way: as Java would, over UTF-16 units, and slowly.
 func legal(path string, sequential bool) bool {
 	if !utf8.ValidString(path) {
 		return false
