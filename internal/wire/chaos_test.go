@@ -16,9 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Random histories of watches, changes and faults. What must hold however they mix: every call ends once;
-// every watch learns that something has changed; a stopped watch hears nothing; no watch that nobody needs
-// stays on the server.
+// Random histories of watches, changes and faults. In every mix every call ends once; every watch gets an event when
+// something has changed; a stopped watch gets none; no watch without a subscriber stays on the server.
 
 type chaos struct {
 	*client
@@ -57,7 +56,7 @@ func (c *chaos) arm() {
 	if c.random.IntN(4) == 0 {
 		c.Cancel(x, ErrClosed)
 	}
-	if c.random.IntN(3) == 0 { // leaves before the reply
+	if c.random.IntN(3) == 0 { // stopped before the reply
 		c.Unwatch(&h.Watch)
 		synctest.Wait()
 		h.types()
@@ -71,7 +70,7 @@ func (c *chaos) arm() {
 			x.Op == jute.OpExists) {
 			c.live = append(c.live, h)
 		}
-	default: // the connection is away: the call is answered later, or expires
+	default: // without a connection: the call ends later, or expires
 		c.Unwatch(&h.Watch)
 	}
 }
@@ -150,7 +149,7 @@ func (c *chaos) calm() {
 	c.t.Fatal("no connection")
 }
 
-// told insists that every watch hears of a change.
+// told checks that every watch gets an event of a change.
 func (c *chaos) told() {
 	c.calm()
 	for _, p := range chaosPaths {
@@ -201,7 +200,7 @@ func TestChaos(t *testing.T) {
 				c.leave()
 			}
 			c.calm()
-			for _, p := range chaosPaths { // what was kept for the library goes with its events
+			for _, p := range chaosPaths { // watches that are kept for the library are used up by these events
 				_ = c.srv.Delete(p + "/last")
 				require.NoError(t, c.srv.Set(p, nil))
 				require.NoError(t, c.srv.Create(p+"/last", nil))

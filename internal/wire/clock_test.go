@@ -57,22 +57,22 @@ func TestInSleepTheWallClockGoesOn(t *testing.T) {
 	}{
 		{0, 0, true},
 		{recentReading - 1, recentReading - 1, true},
-		{1 - recentReading, 1 - recentReading, true}, // another goroutine has asked since
+		{1 - recentReading, 1 - recentReading, true}, // another goroutine has read the clock since
 		{recentReading, recentReading, false},
 		{-recentReading, -recentReading, false},
 		{recentReading * 9 / 10, recentReading + clockNoise/3, true},
 		{0, clockNoise / 2, false},
 		{0, clockNoise, false},
 		{recentReading / 2, 8 * time.Hour, false},
-		{recentReading / 2, -time.Second, false}, // somebody has set it back, perhaps after a sleep
+		{recentReading / 2, -time.Second, false}, // the clock was set back, for example after a sleep
 		{time.Hour, 0, false},
 	} {
 		assert.Equal(t, tt.awake, isUndisturbed(tt.byGo, tt.byWall), "%v, %v", tt.byGo, tt.byWall)
 	}
 }
 
-// The machine's own clocks: nothing is ever ahead in a bubble, and outside it sleeps for no longer than the
-// test takes.
+// The machine's own clocks: in a bubble only virtual time passes, and outside the machine sleeps for no longer than the test
+// takes.
 func TestTheMachinesClocks(t *testing.T) {
 	before, wall := readClock(), time.Now()
 	for range 1000 {
@@ -88,8 +88,8 @@ func TestTheMachinesClocks(t *testing.T) {
 	})
 }
 
-// A machine that has slept finds the session's time run out, whoever looks first; and if nobody looks, the
-// session does within a moment, though every timer has stood still.
+// After a sleep of the machine the session has lapsed at the first look at the clock; without a call that looks, it lapses
+// within a moment, although every timer has stood still.
 func TestASessionEndsWhenTheMachineHasSlept(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		time.Sleep(time.Minute)

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// within closes the session and insists on how long that may take.
+// within closes the session, and checks how long that takes.
 func (c *client) within(ctx context.Context, most time.Duration) error {
 	c.t.Helper()
 	start := time.Now()
@@ -152,14 +152,14 @@ func TestCloseWhileConnecting(t *testing.T) {
 	})
 }
 
-// Close strikes at every instant of the first handshake: what it says is so.
+// Close is called at every instant of the first handshake: its result is true.
 func TestCloseDuringTheFirstHandshake(t *testing.T) {
-	const way = 10 * time.Millisecond // there, and back again
+	const way = 10 * time.Millisecond // the delay each way
 	for name, tc := range map[string]struct {
 		cfg   zktest.Config
 		opt   option
 		fault *zktest.Fault
-		err   error // at any time after the connect request
+		err   error // after the connect request was sent
 	}{
 		"all is well":      {},
 		"with credentials": {opt: func(cfg *Config) { cfg.Credentials = []Credential{{"digest", []byte("a:b")}} }},
@@ -218,8 +218,8 @@ func TestALostReplyToCloseIsUnacknowledged(t *testing.T) {
 	})
 }
 
-// The connection is lost while Close waits for the window: the session is closed on another one, and what was
-// queued is not sent.
+// The connection is lost while Close waits for the window: the session is closed on another one, and the queued requests
+// are not sent.
 func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 1 })
@@ -237,8 +237,8 @@ func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	})
 }
 
-// A server closes the connection after its answer to closeSession. A later write breaks it, and the answer
-// may be lost with it.
+// A server closes the connection after its reply to closeSession. A later write breaks it, and the reply may be lost with
+// it.
 func TestNothingIsWrittenBehindTheCloseOfTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		closing, unwatched, behind := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -286,7 +286,7 @@ func TestASecondCloseDoesNotCutTheFirstShort(t *testing.T) {
 	})
 }
 
-// When Wait returns everybody has been told, also if another goroutine ended the session.
+// When Wait returns all watches have got the end, even if another goroutine ended the session.
 func TestWaitBehindAnAbort(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for i := range 1000 {
@@ -318,7 +318,7 @@ func TestAbortTellsTheServerNothing(t *testing.T) {
 		c.Abort(errors.New("again"))
 		c.Wait()
 		r := <-flying
-		if r.Err != nil { // it may have been answered first
+		if r.Err != nil { // the reply may have come first
 			assert.ErrorIs(t, r.Err, why)
 			assert.ErrorIs(t, r.Err, ErrSessionLost)
 		}
@@ -331,14 +331,14 @@ func TestAbortTellsTheServerNothing(t *testing.T) {
 	})
 }
 
-// The end of a watch is its last event, also when another one is being delivered at that moment.
+// The end of a watch is its last event, even if another event is being delivered at that moment.
 func TestTheEndOfAWatchIsItsLastEvent(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
 		w := listen(Persistent, "/x")
 		w.Fn = func(ev WatchEvent) {
 			if ev.Type != EventEnd {
-				time.Sleep(time.Second) // the reader is not that far yet
+				time.Sleep(time.Second) // the reader has not got to it yet
 			}
 			w.events <- ev
 		}
@@ -353,7 +353,7 @@ func TestTheEndOfAWatchIsItsLastEvent(t *testing.T) {
 	})
 }
 
-// The library's Close waits for an answer for up to a second: nobody is to wait for it.
+// The library's Close waits for a reply for up to a second: the session's end does not wait for that.
 func TestTheEndIsPrompt(t *testing.T) {
 	moments := map[string]func(i int, srv *zktest.Server, c *client){
 		"in a pause between two passes": func(i int, srv *zktest.Server, c *client) {

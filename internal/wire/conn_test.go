@@ -34,7 +34,7 @@ func TestTheLibraryKeepsWorking(t *testing.T) {
 		for range 5 {
 			srv.Cut(0)
 			_, err = conn.Set("/a", nil, -1)
-			if err != nil { // it may have been under way
+			if err != nil { // it may have been in flight
 				c.await(Connected)
 			}
 			time.Sleep(2 * minHeldTime)
@@ -59,7 +59,8 @@ func TestTheLibraryAndWeShareOneOrder(t *testing.T) {
 	})
 }
 
-// Pings at our own pace, whatever the library sends: its answers say nothing about when they were asked for.
+// The session sends pings at its own pace, whatever the library sends: replies to the library do not prove when their
+// requests were sent.
 func TestABusyLibraryDoesNotKeepUsFromPinging(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		for range 600 {
@@ -95,8 +96,8 @@ func TestLibraryWatchesSurviveReconnects(t *testing.T) {
 	})
 }
 
-// The library claims the zxid of the last reply it has seen, which may be one of the new connection: then the
-// server tells nothing of the gap.
+// The library sends the zxid of the last reply that it has seen, which may be a reply on the new connection: then the
+// server would send no events of the gap.
 func TestLibraryWatchesAreRearmedAsOfTheDisconnect(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		spy := spyOn(srv.Dial)
@@ -145,8 +146,8 @@ func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
 	})
 }
 
-// A one-shot watch of the library's on a path where we have a persistent one would replace ours, before 3.9;
-// and what takes ours off the server would take the library's along.
+// Before 3.9 a one-shot watch of the library would replace the session's own persistent watch on the same path; and the
+// removal of the session's watch would also remove the library's.
 func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
 		for _, kind := range []WatchKind{Persistent, Recursive} {
@@ -226,8 +227,8 @@ func TestAPersistentWatchOnItsWayIsArmedAgainBehindTheLibrary(t *testing.T) {
 	})
 }
 
-// Whether a failed request of the library has armed a watch is not known, so ours stays on the server after its end. On the next
-// connection the library arms its own: ours is not armed again.
+// It is unknown whether a failed request of the library has armed a watch, so the session's own watch stays on the server
+// after its end. On the next connection the library arms its own watch, and the session does not arm that one again.
 func TestAWatchThatIsKeptForTheLibraryEndsWithTheConnection(t *testing.T) {
 	for _, kind := range []WatchKind{Data, Child} {
 		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
@@ -288,8 +289,8 @@ func TestALibraryFrameOverTheLimitIsAnswered(t *testing.T) {
 	})
 }
 
-// Credentials that the user adds through the library are sent again by it. A write error while it does so
-// would block it without end.
+// Credentials that the user adds through the library are sent again by the library. A write error during that would block
+// it without end.
 func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var auths atomic.Int32
@@ -300,7 +301,7 @@ func TestLibraryCredentialsAreSentAgainAndDoNotDeadlock(t *testing.T) {
 				if h.Op == jute.OpAuth {
 					auths.Add(1)
 					if n > 1 && n < 12 {
-						return // in the middle of sending them again
+						return // during the repetition
 					}
 				}
 				p.reply(h, 1, 0)
@@ -339,7 +340,7 @@ func TestRefusedLibraryCredentials(t *testing.T) {
 	})
 }
 
-// Closing the library's connection ends the session; nobody would reconnect it.
+// Closing the library's connection ends the session, since the library would never reconnect.
 func TestClosingTheLibraryEndsTheSession(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		start := time.Now()
@@ -360,7 +361,7 @@ func TestLibraryRequestsWithoutAServer(t *testing.T) {
 		for i := range 20 {
 			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout = 40 * time.Second })
 			conn := c.Conn()
-			if i%2 == 0 { // it repeats them on every connection, also on one to nowhere
+			if i%2 == 0 { // it repeats them on every connection, also on one that leads nowhere
 				require.NoError(t, conn.AddAuth("digest", []byte("a:b")))
 			}
 			srv.Stop()

@@ -21,7 +21,7 @@ func TestReasons(t *testing.T) {
 		"unlisted":        errNotListed,
 		"quorum":          errQuorumFound,
 		"protocol":        fmt.Errorf("the answer: %w", errUnrequested),
-		"unauthenticated": fmt.Errorf("%w: %w", errLoginRequired, io.EOF), // the reason, not its consequence
+		"unauthenticated": fmt.Errorf("%w: %w", errLoginRequired, io.EOF), // the cause, not its consequence
 		"closed":          &net.OpError{Op: "read", Err: syscall.ECONNRESET},
 		"network":         errors.New("no route to host"),
 	} {

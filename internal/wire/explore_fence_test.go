@@ -8,21 +8,21 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of what is left of a client's sessions. It calls openFences.keepNewest, dueForClosing and recordTry, and
-// sessionIdentity.beginHandshake, endHandshake, recordConnection and mayOutlive; it plays the servers, the network,
-// closeEarlierSessions, Session.Close and the owner, who passes the sessions that have ended to the next one
-// (framework's onSessionLost).
+// The model of a client's earlier sessions, and of what may be left of them. It calls openFences.keepNewest, dueForClosing
+// and recordTry, and sessionIdentity.beginHandshake, endHandshake, recordConnection and mayOutlive; it simulates the
+// servers, the network, closeEarlierSessions, Session.Close and the owner, who passes the sessions that have ended to the
+// next one (framework's onSessionLost).
 //
-// Bounds: three sessions, three handshakes whose answer is lost, three attempts to close a session that fail (executed
-// or not), one member without a quorum. A request that was written to a connection is executed at any time while its
-// session lives, and no later than Fence.Until, which is what that means. A session ends at the servers when it was not
-// connected for its timeout, or was closed, or a leader that has lost its quorum says so while it lives on.
+// Bounds: three sessions, three handshakes whose reply is lost, three attempts to close a session that fail (executed or
+// not), one member without a quorum. A request that was written to a connection is executed at any time while its session
+// lives, and no later than Fence.Until, by the definition of that. A session ends at the servers when it was not connected
+// for its timeout, or was closed; a leader that has lost its quorum may also report it expired while it lives on.
 //
 // Not modelled: more than maxFences sessions, logins, calls (each belongs to the Session that it was submitted to).
 //
-// Never: a write is executed after one of a later session; a session is announced while an earlier one lives that was
-// not left to expire, or while a request of an earlier one may still be executed; Close says that nothing is left when
-// something is. Always possible: a connected session, or Close.
+// Never: a write is executed after a write of a later session; a session is announced while an earlier one lives that was
+// not left to expire, or while a request of an earlier one may still be executed; Close returns nil while a session may be
+// left. Always possible: a connected session, or Close.
 
 const sessions = 3
 
@@ -37,14 +37,14 @@ const (
 	ended // by Close
 )
 
-// ours is a session as it is at the servers.
+// ours is a session of the client at the servers.
 type ours struct {
 	lives   bool
-	written bool // a write of it is in a socket
-	past    bool // the time Until, after which none is
+	written bool // a write of the session is in a socket
+	past    bool // Until has passed: no write is in a socket any more
 }
 
-// left is what fences know of one.
+// left is an entry of openFences.
 type left struct {
 	is, abandoned bool
 	tries         int8
@@ -54,24 +54,24 @@ type fenceState struct {
 	n     int8 // the client's session, from 0
 	phase linkPhase
 	all   [sessions]ours
-	// stray: a session lives that a handshake has opened whose answer was lost. Nothing was sent in it. Close speaks of
-	// it while the session that it was to become has had no connection to a quorum.
+	// stray: a handshake whose reply was lost has opened a session that lives. Nothing was sent in it. Close reports it as
+	// long as the client's session has had no connection to a quorum.
 	stray bool
 	left  [sessions]left
 
 	// identity:
-	known, local    bool // it has an id; one that only a member without a quorum knows
+	known, local    bool // it has an id; only a member without a quorum has the session
 	agreed, unsure  bool
 	handshaking     bool
 	strays          int8
-	writer          int8 // the latest session of which a write was executed
-	lost, fails, ro int8 // how often there may be lost answers, failures, and members without a quorum
+	writer          int8 // the latest session that had a write executed
+	lost, fails, ro int8 // how many lost replies, failures, and members without a quorum are left
 	fault           string
 }
 
 var errFence = errors.New("no answer")
 
-// identity is the client's, as a value of the code that ships.
+// identity returns the client's identity, as a value of the library's own type.
 func (s *fenceState) identity() *sessionIdentity {
 	i := &sessionIdentity{quorumConfirmed: s.agreed, maybeOpened: s.unsure, straySessions: int(s.strays)}
 	if s.known {
@@ -83,7 +83,7 @@ func (s *fenceState) identity() *sessionIdentity {
 	return i
 }
 
-// with has f change the identity.
+// with applies f to the identity.
 func (s *fenceState) with(f func(i *sessionIdentity)) {
 	i := s.identity()
 	f(i)
@@ -91,7 +91,7 @@ func (s *fenceState) with(f func(i *sessionIdentity)) {
 	s.handshaking, s.strays = i.handshake != nil, int8(min(i.straySessions, 2))
 }
 
-// until is Fence.Until: 1 while it is to come, -1 after it. Now is 0.
+// until returns Fence.Until: 1 if it is still to come, -1 if it has passed. Now is 0.
 func (s *fenceState) until(n int8) time.Time {
 	if s.all[n].past {
 		return time.Unix(-1, 0)
@@ -118,7 +118,7 @@ func (s *fenceState) keep(f *openFences) {
 	}
 }
 
-// due is the next session that is to be closed, and -1 if there is none.
+// due returns the next session that is to be closed, or -1.
 func (s *fenceState) due() int8 {
 	if due := s.fences().dueForClosing(); len(due) > 0 {
 		return int8(due[0].SessionID) - 1
@@ -126,7 +126,7 @@ func (s *fenceState) due() int8 {
 	return -1
 }
 
-// goes is a session that ends at the servers, and what is under way of it.
+// goes ends a session at the servers, with its write in flight.
 func (s *fenceState) goes(n int8) { s.all[n].lives, s.all[n].written = false, false }
 
 func (s *fenceState) execute(n int8) {
@@ -136,16 +136,16 @@ func (s *fenceState) execute(n int8) {
 	s.writer = n
 }
 
-// fail is an attempt to connect that has failed.
+// fail ends an attempt to connect.
 func (s *fenceState) fail() {
-	if s.phase = down; !s.known && s.all[s.n].lives { // what was opened is not used
+	if s.phase = down; !s.known && s.all[s.n].lives { // the session that was opened is not used
 		s.goes(s.n)
 		s.stray = true
 	}
 	s.with((*sessionIdentity).endHandshake)
 }
 
-// connect is what accept does when all is fenced.
+// connect announces the session, as accept does after the earlier sessions are closed.
 func (s *fenceState) connect() {
 	for n, old := range s.all[:s.n] {
 		switch {
@@ -160,7 +160,7 @@ func (s *fenceState) connect() {
 	s.with((*sessionIdentity).endHandshake)
 }
 
-// over has the client open its next session.
+// over makes the client open its next session.
 func (s *fenceState) over() {
 	f := s.fences()
 	all := f.listOpen()
@@ -174,7 +174,7 @@ func (s *fenceState) over() {
 	s.n++
 }
 
-// closed is the end of Close.
+// closed ends Close.
 func (s *fenceState) closed(clean bool) {
 	s.phase = ended
 	if !clean {
@@ -269,7 +269,7 @@ func (s fenceState) handshake(do func(string, func(s *fenceState))) {
 			do("the session is confirmed", func(s *fenceState) { s.phase = fencing })
 		}
 		if s.known && s.n+1 < sessions {
-			do("the session is called expired", func(s *fenceState) { s.over() }) // also if it lives on
+			do("the session is called expired", func(s *fenceState) { s.over() }) // also if the session lives on
 		}
 		if s.known && s.n+1 == sessions && !s.all[s.n].lives {
 			do("the last session has expired", func(s *fenceState) { s.closed(false) })
@@ -277,7 +277,7 @@ func (s fenceState) handshake(do func(string, func(s *fenceState))) {
 	}
 }
 
-// fence closes those that are due, one at a time.
+// fence closes the sessions that are due, one at a time.
 func (s fenceState) fence(do func(string, func(s *fenceState))) {
 	n := s.due()
 	if n < 0 {
@@ -310,7 +310,7 @@ func (s fenceState) fence(do func(string, func(s *fenceState))) {
 	}
 }
 
-// close is Session.Close.
+// close steps through Session.Close.
 func (s fenceState) close(do func(string, func(s *fenceState))) {
 	nothing := func(s *fenceState) bool { return len(s.fences().listOpen()) == 0 && !s.identity().mayOutlive() }
 	switch s.phase {

@@ -8,17 +8,17 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The client's schedule with the shipped Liveness: a client that does what Rest, Pace, Short and WriteDue ask for, at
-// servers that answer at once and serve all the time.
+// The client's schedule with the library's own Liveness: a client that does what Rest, Pace, Short and WriteDue require, at
+// servers that reply immediately and serve all the time.
 //
-// Modelled: a session with pings every Rest, or every Pace while something is held; a hold that begins at any moment,
-// after the writes that Short asks for, or ends; the writes that WriteDue asks for; with moves a connection that ends at
-// any moment, and the next one. A step of time is a ping's gap while something is held, or a part of it (steps).
+// Modelled: a session with pings every Rest, or every Pace while there is a hold; a hold that begins at any moment, after
+// the writes that Short requires, or ends; the writes that WriteDue requires; with moves, a connection that ends at any
+// moment, and the next one. A step of time is the interval of pings during a hold, or a part of it (steps).
 //
 // Left out: replies that take time, requests that fail, other rules at other servers of one session.
 //
-// Wrong: a hold is granted and has less left than enough; a hold lapses; writes are due again and again at one moment,
-// at which nothing else happens. Final: a hold begins, from every state.
+// Wrong: a hold is granted with too little time remaining; a hold lapses; writes are due again and again at one moment when
+// nothing else happens. Final: a hold begins, from every state.
 type schedule struct {
 	timeout time.Duration
 	servers Servers
@@ -40,7 +40,7 @@ func (m schedule) step() time.Duration {
 
 func (m schedule) now() Instant { return Instant{10 * m.timeout, 10 * m.timeout} }
 
-// pass lets a step of time pass: all instants become older. What is too old to make a difference stays as old as it is.
+// pass lets a step of time pass: all instants become older, up to an age beyond which more makes no difference.
 func (m schedule) pass(l *Liveness) {
 	oldest := m.now().Boot - 3*m.timeout
 	older := func(d *time.Duration) { *d = max(*d-m.step(), oldest) }
@@ -60,7 +60,7 @@ func (m schedule) pass(l *Liveness) {
 	}
 }
 
-// plain forgets what makes no difference any more.
+// plain drops state that makes no difference any more.
 func (m schedule) plain(l *Liveness) {
 	clear(l.touches[l.touchCount:])
 	if !l.connecting {
@@ -80,7 +80,7 @@ func (m schedule) plain(l *Liveness) {
 	}
 }
 
-// connect is a connection that begins, to a server that says at once what it is.
+// connect begins a connection, to a server that reveals its kind immediately.
 func (m schedule) connect(l *Liveness) {
 	l.RecordConnecting(m.now())
 	member := m.servers
@@ -187,7 +187,7 @@ func TestExploreTheSchedule(t *testing.T) {
 	}
 	for _, m := range models {
 		bugs := []string{"a hold begins with little left"}
-		if m.servers.Stale > 0 { // else no write is due at all for what the write before the hold has proved
+		if m.servers.Stale > 0 { // else no write is due for the touches that the write before the hold has proved
 			bugs = append(bugs, "a write is due until it counts")
 		}
 		explore.Test(t, m.model(), bugs...)

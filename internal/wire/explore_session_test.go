@@ -12,26 +12,26 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// Promise P1 with the shipped Liveness, in a whole small session: its client, the server to which it is connected, that
-// server's leader, and the authority: the leader with a quorum, which alone expires sessions.
+// Promise P1 with the library's own Liveness, in a whole small session: its client, the server that it is connected to,
+// that server's leader, and the authority: the leader with a quorum, which alone expires sessions.
 //
-// Modelled, in discrete time and every order of events: pings and writes at any moment, with any delay up to slow; a member's
-// table of touches and the leader's pings that fetch it; links between members that are cut both ways or, with oneWay,
-// one way only, at any moment; a new leader, unseen by the old one, by its members or by the client; connect requests
-// to any server at any moment, also again at the same one, answered or not, with grants that differ (grants); a
-// machine that is suspended (sleep).
+// Modelled, in discrete time and every order of events: pings and writes at any moment, with any delay up to slow; a
+// member's table of touches and the leader's pings that fetch it; links between members that are cut both ways or, with
+// oneWay, one way only, at any moment; a new leader, which the old one, its members and the client have not noticed;
+// connect requests to any server at any moment, also again to the same one, with or without a reply, with grants that
+// differ (grants); a machine that is suspended (sleep).
 //
-// Left out: buckets (the authority expires the session at the first moment at which it may); more than one
-// request under way, delays between members and handling that takes time (explore_test.go has these); a touch lost in
-// a member's table, observer masters, clocks that run apart. They are assumptions of Liveness.
+// Left out: buckets (the authority expires the session at the first possible moment); more than one request in flight,
+// delays between members and slow handling (explore_test.go has these); a touch lost in a member's table, observer masters,
+// clocks that run apart. They are assumptions of Liveness.
 //
-// Wrong: the session has expired, and Left, which has been positive at all moments so far, still is. The margin is 0,
-// so a unit less of Stale or Report is too little. There is nothing that must always be able to happen.
+// Wrong: the session has expired, and Left, which has been positive at all moments so far, still is. The margin is 0, so a
+// unit less of Stale or Report is too little. The model has no states that must stay reachable.
 type session struct {
 	name    string
 	timeout int   // with which the session is created; all times are in units
-	grants  []int // what servers grant to a connect request
-	asked   int   // what the client asks for
+	grants  []int // the timeouts that servers grant to a connect request
+	asked   int   // the timeout that the client requests
 	tick    int
 	limit   int // syncLimit
 	j, jf   int // how late the leader's pings, and a member that gives up its leader, may be
@@ -40,15 +40,15 @@ type session struct {
 	alone   bool // one standalone server
 	oneWay  bool // links may fail one way
 	again   bool // and later the other way; a deposed leader's member may be cut from it
-	reign   int  // how long a deposed leader serves; 0 is as long as it may by tick, limit and j
-	slow    int8 // how long a request or a reply is under way at most; 0 is for ever
+	reign   int  // how long a deposed leader serves; 0: as long as tick, limit and j allow
+	slow    int8 // how long a request or a reply is in flight at most; 0: for ever
 	sleep   bool // the machine may be suspended
 	late    bool // a former member's table may be reported after a reconnect
 	calm    bool // no link is cut, and no leader is deposed
 	full    bool // members whose leader pings them at any moment; a new leader at any moment; connections again to one member
 }
 
-// unit is that of the model's times; it is large for Liveness, so that its limits in milliseconds play no part.
+// unit is the model's unit of time; it is large for Liveness, so that its limits in milliseconds play no part.
 const unit = time.Second
 
 // origin is now, for Liveness: the model's instants are relative to it.
@@ -60,10 +60,10 @@ func instantAt(boot, mono int8) Instant {
 
 var modelNow = instantAt(0, 0)
 
-// pair is a touch: when it was sent (Boot) and answered (Mono).
+// pair is a touch: when it was sent (Boot) and its reply received (Mono).
 type pair struct{ sent, answered int8 }
 
-// ledger is all of a Liveness that matters for Left, in units relative to now.
+// ledger holds the state of a Liveness that matters for Left, in units relative to now.
 type ledger struct {
 	timeout, lowest      int8
 	claim, sent          int8
@@ -77,13 +77,13 @@ type ledger struct {
 	touches              [12]pair
 }
 
-const longAgo = -origin // earlier than everything else
+const longAgo = -origin // earlier than all other instants
 
 func (m session) servers(alone bool) Servers {
 	return Servers{Standalone: alone, Report: time.Duration(m.report) * unit, Stale: time.Duration(m.stale) * unit}
 }
 
-// unpack returns the Liveness of which p is kept.
+// unpack returns the Liveness that was packed into p.
 func (m session) unpack(p *ledger) *Liveness {
 	boot := func(i int8) time.Duration { return instantAt(i, 0).Boot }
 	of := func(p pair) serverTouch { return serverTouch{boot(p.sent), boot(p.answered)} }
@@ -101,7 +101,7 @@ func (m session) unpack(p *ledger) *Liveness {
 	return l
 }
 
-// pack is the reverse of unpack. It forgets what makes no difference any more.
+// pack is the reverse of unpack. It drops state that makes no difference any more.
 func (m session) pack(l *Liveness) (p ledger) {
 	rel := func(d time.Duration) int8 { return int8(d/unit - origin) }
 	of := func(t serverTouch) pair { return pair{rel(t.sent), rel(t.replied)} }
@@ -166,7 +166,7 @@ const (
 	member   place = iota // its leader is the authority, as long as their link lasts
 	leader                // the authority itself
 	minority              // a member that follows a deposed leader
-	deposed               // that leader, which has not noticed yet
+	deposed               // the deposed leader, which has not noticed yet
 )
 
 var placeNames = []string{"a member", "the leader", "a member of the deposed leader", "the deposed leader"}
@@ -186,19 +186,19 @@ var requestNames = []string{"", "ping", "write", "connect request"}
 
 type sessionState struct {
 	live    ledger
-	expiry  int8 // in how long the authority expires the session
+	expiry  int8 // the time until the authority expires the session
 	at      place
 	granted int8 // to the connection
-	// The member's: when its leader pings it next, how long ago each of the two has received something of the other, the
+	// The member's: when its leader pings it next, how long ago each of the two has received a packet of the other, the
 	// timeout of a touch that is not reported yet, and which way the link is cut.
 	timer, sinceLeader, sinceMember int8
 	table                           int8
 	down, up                        bool // cut: from the leader, to the leader
-	dead                            bool // the connection's server serves no longer
+	dead                            bool // the connection's server has stopped serving
 	reign                           int8 // how long a deposed leader serves; -1: there is none
 	req, reply                      request
 	waits                           bool // the request waits for the leader
-	former, formerTimer             int8 // the table of the member before
+	former, formerTimer             int8 // the table of the earlier member
 }
 
 func (m session) model() explore.Model[sessionState] {
@@ -231,7 +231,7 @@ func (m session) next(s sessionState, step func(string, sessionState)) {
 	m.time(s, step)
 }
 
-// feed passes something to the Liveness of s.
+// feed passes an event to the Liveness of s.
 func (m session) feed(s *sessionState, f func(*Liveness)) {
 	l := m.unpack(&s.live)
 	f(l)
@@ -334,12 +334,12 @@ func (m session) server(s sessionState, step func(string, sessionState)) {
 	step("the server handles the "+requestNames[s.req.what], n)
 }
 
-// link is what happens between a member and its leader.
+// link has the steps between a member and its leader.
 func (m session) link(s sessionState, step func(string, sessionState)) {
 	if s.dead {
 		return
 	}
-	ping := func(n sessionState) sessionState { // with the member's answer
+	ping := func(n sessionState) sessionState { // with the member's reply
 		n.timer, n.sinceLeader = int8(m.tick/2), 0
 		if !s.up {
 			if n.sinceMember = 0; s.table != 0 && s.at == member {
@@ -382,14 +382,14 @@ func (m session) link(s sessionState, step func(string, sessionState)) {
 	}
 }
 
-// stop ends the connection's server. A reply may still be under way.
+// stop stops the connection's server. A reply may still be in flight.
 func (m session) stop(s sessionState) sessionState {
 	s.dead, s.waits, s.req = true, false, request{}
 	s.timer, s.sinceLeader, s.sinceMember, s.table, s.down, s.up = 0, 0, 0, 0, false, false
 	return s
 }
 
-// time is what happens by itself: a new leader, and that a unit of time passes unless something is due.
+// time has the steps without a cause: a new leader, and the passing of a unit of time unless something is due.
 func (m session) time(s sessionState, step func(string, sessionState)) {
 	if s.former != 0 {
 		n := s
@@ -464,7 +464,7 @@ func (m session) time(s sessionState, step func(string, sessionState)) {
 	}
 }
 
-// members is a session at members, with the smallest figures: nothing is late, and syncLimit is half a tick.
+// members returns a session at members, with the smallest figures: nothing is late, and syncLimit is half a tick.
 func members(name string, timeout int, with func(*session)) session {
 	m := session{name: name, timeout: timeout, asked: timeout, tick: 2, limit: 1, report: 1, slow: 1}
 	with(&m)
@@ -473,7 +473,7 @@ func members(name string, timeout int, with func(*session)) session {
 
 func anywhere(m *session) { m.grants = []int{m.timeout} }
 
-// Committed writes are all that counts.
+// Only committed writes count.
 func TestExploreASessionByWrites(t *testing.T) {
 	explore.Test(t, members("writes", 4, func(m *session) { anywhere(m); m.slow = 0 }).model(),
 		"a write proves what was sent just before it", "a reconnect counts at once", "time of the answer instead of the request")
@@ -513,13 +513,13 @@ func TestExploreALongerSession(t *testing.T) {
 	}
 }
 
-// A standalone server touches the session at once; it restarts.
+// A standalone server touches the session immediately; it restarts.
 func TestExploreASessionAlone(t *testing.T) {
 	explore.Test(t, session{timeout: 4, asked: 3, grants: []int{4, 3}, alone: true, sleep: true, slow: 1}.model(),
 		"time of the answer instead of the request")
 }
 
-// Where the assumptions end.
+// The limits of the assumptions.
 func TestExploreASessionBeyondItsAssumptions(t *testing.T) {
 	for _, m := range []session{
 		members("report is one unit too short", 4, func(m *session) { m.report = 0 }),
@@ -532,9 +532,10 @@ func TestExploreASessionBeyondItsAssumptions(t *testing.T) {
 	}
 }
 
-// What ledger forgets makes no difference: a Liveness that is packed after each event says the same as one that is not.
+// The state that pack drops makes no difference: a Liveness that is packed after each event returns the same as one that is
+// not.
 func TestPackingALivenessChangesNothing(t *testing.T) {
-	counted := 0 // how often a reply has raised the claim
+	counted := 0 // how often a reply has raised the counted touch
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := session{timeout: 8, asked: 6, stale: r.IntN(4), report: r.IntN(3), alone: r.IntN(4) == 0}

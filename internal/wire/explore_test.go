@@ -9,20 +9,20 @@ import (
 )
 
 // Promise P1, the proof of one touch. The model asks for one moment, chosen by the adversary: may Liveness ever count a
-// touch that was sent at that moment or later, although the authority (the leader with a quorum) has none of then or
-// later, and gets none? If not, what Liveness counts is true at every moment, and no hold lasts longer than the
-// session, whatever the session timeout and however often a client sends: these cancel out.
+// touch that was sent at that moment or later, although the authority (the leader with a quorum) has no touch from then or
+// later, and gets none? If not, each touch that Liveness counts has reached the authority, and no hold lasts longer than
+// the session, whatever the session timeout and however often a client sends: these cancel out.
 //
-// Modelled, in discrete time and every order of events: a client with two requests under way, with any delay; a
-// member with its table of touches; its leader, whose pings come each half tick, up to j late; both with packets
-// under way for up to delta, which also handling takes; a member that gives up its leader up to jf late; a link
-// that is cut at any moment both ways, or one way only (cuts); a leader that leads, or is deposed and has not noticed
-// (mode). Whether a reply counts the touch is what the shipped Liveness says.
+// Modelled, in discrete time and every order of events: a client with two requests in flight, with any delay; a member with
+// its table of touches; its leader, whose pings come each half tick, up to j late; both with packets in flight for up to
+// delta, including the handling; a member that gives up its leader up to jf late; a link that is cut at any moment both
+// ways, or one way only (cuts); a leader that leads, or is deposed and has not noticed (mode). The library's own Liveness
+// decides whether a reply counts the touch.
 //
 // Left out: reconnects, session timeouts, Left (explore_session_test.go); clocks that run apart; a touch lost in the
 // member's table; observer masters.
 //
-// Wrong: a touch counts that the authority does not have. There is nothing that must always be able to happen.
+// Wrong: a touch counts that the authority does not have. The model has no states that must stay reachable.
 type proof struct {
 	tick, limit   int // a tick, and syncLimit, in units
 	j, jf, delta  int
@@ -33,16 +33,16 @@ type proof struct {
 	stale, report int  // Servers.Stale and Servers.Report
 }
 
-// cuts is how the link between member and leader may fail, at any moment and for good.
+// cuts determines how the link between member and leader may fail, at any moment and for good.
 type cuts int8
 
 const (
-	bothWays  cuts = iota // at once
+	bothWays  cuts = iota // at the same time
 	oneOrBoth             // or one way only
 	oneByOne              // each way at a moment of its own
 )
 
-// mode says which leader is the authority.
+// mode determines which leader is the authority.
 type mode int8
 
 const (
@@ -65,7 +65,7 @@ const (
 	leaderPing = 1 + iota
 	leaderReply
 	leaderEnds
-	tableWith // the answer to a ping, with the session in it
+	tableWith // the reply to a ping, with the session in it
 	tableWithout
 	forwarded // a write
 )
@@ -100,21 +100,21 @@ func (q *packets) older() {
 type proofState struct {
 	timer                    int8  // until the leader's next round of pings
 	reign                    int8  // how long the leader serves without a quorum; -1: it has one
-	sinceLeader, sinceMember uint8 // since the member has received something of the leader, and the reverse
+	sinceLeader, sinceMember uint8 // since the member has received a packet from the leader, and the reverse
 	down, up                 bool  // cut: from the leader, to the leader
-	dead, dropped            bool  // the member serves no longer; the leader has given it up
+	dead, dropped            bool  // the member has stopped serving; the leader has given it up
 	toMember, toLeader       packets
 	table                    bool    // the session is in the member's table
-	answer, waits            uint8   // the answer to a ping that is not written yet; the request that waits for the leader
-	requests, replies        packets // of the client, under way
+	answer, waits            uint8   // the reply to a ping that is not written yet; the request that waits for the leader
+	requests, replies        packets // of the client, in flight
 	passed, touched, counted bool    // the moment has passed; the touch was sent; it is counted
-	age                      uint8   // of the touch's reply, and one more; 0 there is none
+	age                      uint8   // of the touch's reply, plus one; 0: there is none
 }
 
-// counts asks the shipped Liveness whether the reply to a request that is sent now counts a touch whose reply was
+// counts returns whether the library's Liveness, on the reply to a request that is sent now, counts a touch whose reply was
 // received age units ago.
 func (m proof) counts(kind Proof, age uint8) bool {
-	const touched = 10 * unit // and answered at once
+	const touched = 10 * unit // its reply came immediately
 	l := Liveness{lowestTimeout: time.Hour}
 	l.Assume(Servers{Report: time.Duration(m.report) * unit, Stale: time.Duration(m.stale) * unit})
 	l.RecordConnected(Instant{}, Instant{}, time.Hour, false)
@@ -156,7 +156,7 @@ func (m proof) next(s proofState, step func(string, proofState)) {
 	for i := range s.requests {
 		busy += int(min(s.requests[i], 1) + min(s.replies[i], 1))
 	}
-	if busy < 2 && !s.dead { // two at a time are enough: no rule looks at more
+	if busy < 2 && !s.dead { // two at a time are enough: no rule uses more
 		for kind, name := range []string{localRequest: "ping", writeRequest: "write"} {
 			if kind == 0 || kind == writeRequest && !m.writes {
 				continue
@@ -295,7 +295,7 @@ func (m proof) leader(s proofState, step func(string, proofState)) {
 		n.sinceMember = 0
 		switch kind := n.toLeader.pop() & 7; {
 		case kind == tableWith && s.passed && s.reign < 0:
-			// the authority has touched the session: all that counts from now on is true
+			// the authority has touched the session: from now on no touch can be counted wrongly
 		case kind == tableWith, kind == tableWithout:
 			step("the leader reads a table", n)
 		default:
@@ -314,7 +314,7 @@ func (m proof) leader(s proofState, step func(string, proofState)) {
 	}
 }
 
-// time lets a unit of time pass if nothing is due. The moment may be now.
+// time lets a unit of time pass if nothing is due. The moment in question may be now.
 func (m proof) time(s proofState, step func(string, proofState)) {
 	due := func(p uint8) bool { return p != 0 && int(p>>3) >= m.delta }
 	lives, serves := s.reign != 0 && !s.dropped && !m.atLeader, !s.dead && !m.atLeader
@@ -365,13 +365,13 @@ func (m proof) time(s proofState, step func(string, proofState)) {
 	step("a unit of time passes: the moment is now", n)
 }
 
-// bound returns m with Stale as it is for such servers: (syncLimit + 1.5) ticks.
+// bound returns m with the Stale of such servers: (syncLimit + 1.5) ticks.
 func (m proof) bound() proof {
 	m.stale = m.limit + m.tick*3/2
 	return m
 }
 
-// syncLimits are some, in units of a quarter of a tick.
+// syncLimits returns some values, in units of a quarter of a tick.
 func syncLimits() []int {
 	if os.Getenv("LONG") != "" {
 		return []int{8, 20, 40}
@@ -379,7 +379,7 @@ func syncLimits() []int {
 	return []int{8}
 }
 
-// What pings, reads and syncs prove. Stale covers lateness (j + jf + 3·delta) of up to a tick.
+// Pings, reads and syncs as proofs: Stale covers lateness (j + jf + 3·delta) of up to a tick.
 func TestExploreAProofByPings(t *testing.T) {
 	for _, limit := range syncLimits() {
 		m := proof{tick: 4, limit: limit, cuts: oneOrBoth}.bound()
@@ -393,13 +393,14 @@ func TestExploreAProofByPings(t *testing.T) {
 		m.j, m.jf, m.mode, m.atLeader = 2, 2, cutOff, true
 		explore.Test(t, m.model())
 	}
-	// Where a link fails one way and later the other, or a deposed leader's member is cut from it, that takes 2·syncLimit.
+	// If a link fails one way and later the other, or a deposed leader's member is cut from it, Stale must be 2·syncLimit
+	// and more.
 	for _, mode := range []mode{leads, cutOff, steppedOff} {
 		explore.Test(t, proof{tick: 4, limit: 8, j: 1, jf: 1, cuts: oneByOne, mode: mode, stale: 2*8 + 6}.model())
 	}
 }
 
-// What committed writes prove: however links fail, Report covers a leader's pause and the delays between members.
+// Committed writes as proofs: however links fail, Report covers a leader's pause and the delays between members.
 func TestExploreAProofByWrites(t *testing.T) {
 	lateness := [][2]int{{0, 0}, {1, 0}, {0, 1}}
 	if os.Getenv("LONG") != "" {
@@ -422,7 +423,7 @@ func TestExploreAProofByWrites(t *testing.T) {
 	}
 }
 
-// Where the assumptions end.
+// The limits of the assumptions.
 func TestExploreAProofBeyondItsAssumptions(t *testing.T) {
 	for _, limit := range syncLimits() {
 		for _, late := range [][3]int{{3, 2, 0}, {0, 5, 0}, {2, 0, 1}} { // more than a tick

@@ -14,11 +14,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// What a broken or hostile server can say. None of it may cause a panic, an endless wait or a leaked
-// goroutine; at the end of a bubble there is none.
+// Bytes that a broken or hostile server can send. None of them may cause a panic, an endless wait or a leaked goroutine; a
+// bubble ends only without goroutines.
 
-// suffer lets a session meet a server that says b, in the handshake or after it, with everything under way
-// that a reply could be about.
+// suffer lets a session connect to a server that sends b, in the handshake or after it, while all kinds of requests are in
+// flight that a reply could belong to.
 func suffer(t *testing.T, handshake bool, b []byte) {
 	onScript(t, func(n int, p *peer) {
 		if n > 1 {
@@ -51,7 +51,7 @@ func suffer(t *testing.T, handshake bool, b []byte) {
 	})
 }
 
-// say is one frame of a reply header and a body.
+// say returns a frame of a reply header and a body.
 func say(xid int32, zxid int64, code int32, body ...byte) []byte {
 	return jute.Frame(&jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code}, rawRecord(body))
 }
@@ -90,7 +90,7 @@ func TestRandomGarbageFromTheServer(t *testing.T) {
 		for i := range b {
 			b[i] = byte(random.Uint32())
 		}
-		if len(b) > 20 && random.IntN(4) > 0 { // a believable frame
+		if len(b) > 20 && random.IntN(4) > 0 { // a frame that looks valid
 			binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 			copy(b[4:], []byte{255, 255})
 			binary.BigEndian.PutUint32(b[16:], 0)
@@ -107,7 +107,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(suffer)
 }
 
-// A length is a claim; memory is taken for what comes.
+// A frame's length is only an announcement; memory is allocated for the bytes that arrive.
 func TestAClaimedLengthTakesNoMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -117,7 +117,7 @@ func TestAClaimedLengthTakesNoMemory(t *testing.T) {
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
 }
 
-// The library would put a password of the server's into a buffer of its own; it needs none.
+// The library would copy the server's password into a buffer of its own; it does not need the password.
 func TestALongPasswordIsKeptFromTheLibrary(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := make(chan []byte, 10)
@@ -147,7 +147,7 @@ func TestALongPasswordIsKeptFromTheLibrary(t *testing.T) {
 	})
 }
 
-// Reading a frame takes no more than a few times its size in all.
+// The reading of a frame allocates no more than a few times its size in all.
 func TestReadingAFrameTakesMemoryInProportion(t *testing.T) {
 	const size = 16 << 20
 	all := make([]byte, size)

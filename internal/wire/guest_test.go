@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The first call makes a connection that is ready; later calls return the same.
+// The first call makes a connection that is ready; later calls return the same one.
 func TestTheGuestEntersALinkThatStands(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		time.Sleep(time.Minute)
@@ -37,7 +37,7 @@ func TestTheGuestEntersALinkThatStands(t *testing.T) {
 	})
 }
 
-// It is where the session is.
+// The guest is connected to the same server as the session.
 func TestTheGuestMovesWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
@@ -69,7 +69,7 @@ func without(all []string, one string) (rest []string) {
 }
 
 func TestAGuestThatComesAfterTheEnd(t *testing.T) {
-	// whose bubble ends only when nothing of it is left
+	// its bubble ends only when all its goroutines have ended
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		for _, ended := range []func(c *client){
 			func(c *client) { require.NoError(t, c.Close(t.Context())) },
@@ -88,7 +88,7 @@ func TestAGuestThatComesAfterTheEnd(t *testing.T) {
 	})
 }
 
-// Conn may be called from wherever the session calls back, also while the end is being told.
+// Conn may be called in all callbacks of a session, also in that of its end.
 func TestConnInsideCallbacks(t *testing.T) {
 	for _, kind := range []EventKind{Connected, Disconnected, Failed, Lost} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
@@ -119,7 +119,7 @@ func TestConnInsideCallbacks(t *testing.T) {
 	})
 }
 
-// A guest that has not been let in yet waits, and fails what waits with it once in a while.
+// A guest that has no connection yet waits for one, and fails the requests that wait with it once in a while.
 func TestAGuestBeforeTheFirstConnection(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		srv.Stop()
@@ -135,14 +135,14 @@ func TestAGuestBeforeTheFirstConnection(t *testing.T) {
 			assert.LessOrEqual(t, time.Since(start), 3*time.Second)
 		}
 		c.regain(srv)
-		time.Sleep(time.Second) // its pause
+		time.Sleep(time.Second) // the library's pause
 		_, _, err := conn.Get("/")
 		require.NoError(t, err)
 		assert.Equal(t, c.ID(), conn.SessionID())
 	})
 }
 
-// When the session expires while there is no connection, the library's watches hear that it has.
+// When the session expires without a connection, the library's watches get an event of that.
 func TestTheGuestIsToldThatTheSessionHasExpired(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		_, _, events, err := c.Conn().GetW("/")
@@ -155,14 +155,14 @@ func TestTheGuestIsToldThatTheSessionHasExpired(t *testing.T) {
 	})
 }
 
-// What the library has asked for goes over the connection that it was let in on, whatever stands between.
+// The library's requests go over the connection on which the guest was admitted, whatever the session sends between them.
 func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		conn := c.Conn()
 		for range 30 {
 			srv.Cut(0)
 			c.await(Connected)
-			c.create("/n", 0) // ours comes first on the new link
+			c.create("/n", 0) // the session's own request comes first on the new connection
 			_, _, err := conn.Get("/n")
 			require.NoError(t, err)
 			require.Equal(t, jute.CodeOK, c.do(jute.OpDelete, &jute.PathIntRequest{Path: "/n", Value: -1}).Code)
@@ -172,7 +172,7 @@ func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 	})
 }
 
-// A server is not silent because it was asked nothing since its reply to the guest: nothing is held, so pings are few.
+// A server is not silent if it got no request since its reply to the guest: there is no hold, so pings are few.
 func TestARestAfterARequestOfTheGuest(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		rule := Servers{Report: 3 * time.Second, Stale: 12 * time.Second, Margin: time.Second}

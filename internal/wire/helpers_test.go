@@ -23,7 +23,7 @@ import (
 
 // ---- a session under test ----
 
-// client is a session that remembers its events.
+// client is a session that records its events.
 type client struct {
 	*Session
 	Conn   func() *zk.Conn // of the session's guest, which is made at the first call
@@ -60,7 +60,7 @@ func open(t *testing.T, dial dialer, options ...option) *client {
 	return c
 }
 
-// connected is open, and waits for the session.
+// connected opens a session, and waits until it is connected.
 func connected(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := open(t, dial, options...)
@@ -68,7 +68,7 @@ func connected(t *testing.T, dial dialer, options ...option) *client {
 	return c
 }
 
-// abandoned is a session that has ended, with an ephemeral node /e, and that the server takes for alive.
+// abandoned returns a session that has ended for the client, with an ephemeral node /e, while the server keeps it alive.
 func abandoned(t *testing.T, srv *zktest.Server, options ...option) *client {
 	t.Helper()
 	c := connected(t, srv.Dial, options...)
@@ -78,7 +78,7 @@ func abandoned(t *testing.T, srv *zktest.Server, options ...option) *client {
 	return c
 }
 
-// fenced makes c the session before the one that is opened; a request of it may be under way for so long.
+// fenced makes c the session before the one that is opened; a request of c may be in flight for so long.
 func (c *client) fenced(until time.Duration) option {
 	id, password := c.Identity()
 	fence := Fence{SessionID: id, Password: password, Until: time.Now().Add(until)}
@@ -125,7 +125,7 @@ func (c *client) await(kind EventKind) Event {
 	}
 }
 
-// seen is the kinds of the events that nobody has awaited.
+// seen returns the kinds of the events that no test has awaited.
 func (c *client) seen() (kinds []EventKind) {
 	for {
 		select {
@@ -137,7 +137,7 @@ func (c *client) seen() (kinds []EventKind) {
 	}
 }
 
-// call makes a call whose reply goes to the returned channel.
+// call returns a call whose reply goes to the returned channel.
 func call(op int32, records ...jute.Record) (*Call, chan Reply) {
 	r := make(chan Reply, 2)
 	return &Call{Op: op, Body: jute.Marshal(records...), Done: func(x Reply) { r <- x }}, r
@@ -153,10 +153,10 @@ func (c *client) do(op int32, records ...jute.Record) Reply {
 	return <-c.start(op, records...)
 }
 
-// sync returns when everything that the server has said before is known.
+// sync returns when all that the server has sent before is received.
 func (c *client) sync() Reply { return c.do(jute.OpSync, &jute.PathRequest{Path: "/"}) }
 
-// answered insists on an answer with this code.
+// answered requires a reply with this code.
 func answered(t *testing.T, r Reply, code int32) {
 	t.Helper()
 	require.NoError(t, r.Err)
@@ -171,14 +171,14 @@ func creation(path string, mode int32) *jute.CreateRequest {
 
 func read(path string) *jute.PathWatchRequest { return &jute.PathWatchRequest{Path: path} }
 
-// create makes a node and insists on it.
+// create creates a node, and requires success.
 func (c *client) create(path string, mode int32) {
 	c.t.Helper()
 	r := c.do(jute.OpCreate, creation(path, mode))
 	answered(c.t, r, jute.CodeOK)
 }
 
-// heard is a watch and what it has heard.
+// heard is a watch with its events.
 type heard struct {
 	Watch
 	events chan WatchEvent
@@ -190,7 +190,7 @@ func listen(kind WatchKind, path string) *heard {
 	return h
 }
 
-// types is what has been heard so far.
+// types returns the types of the events so far.
 func (h *heard) types() (types []int32) {
 	for {
 		select {
@@ -202,7 +202,7 @@ func (h *heard) types() (types []int32) {
 	}
 }
 
-// arming is the call that arms a watch: a read for one-shots, addWatch for the others.
+// arming returns the call that arms a watch: a read for one-shots, addWatch for the others.
 func arming(h *heard) (*Call, chan Reply) {
 	op, rec := jute.OpGetData, jute.Record(read(h.Path))
 	switch h.Kind {
@@ -226,7 +226,7 @@ func (c *client) arm(kind WatchKind, path string) (*heard, chan Reply) {
 	return h, r
 }
 
-// watch arms a watch and insists on it.
+// watch arms a watch, and requires success.
 func (c *client) watch(kind WatchKind, path string) *heard {
 	c.t.Helper()
 	h, r := c.arm(kind, path)
@@ -235,7 +235,7 @@ func (c *client) watch(kind WatchKind, path string) *heard {
 	return h
 }
 
-// looseLink returns a link that goes nowhere, of a session that does not run.
+// looseLink returns a connection that leads nowhere, of a session that does not run.
 func looseLink(t *testing.T) (*Session, *connection) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
@@ -251,7 +251,7 @@ func requestFrame(xid, op int32, records ...jute.Record) []byte {
 	return jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: xid, Op: op}}, records...)...)
 }
 
-// rawRecord is bytes that are encoded already.
+// rawRecord holds bytes that are encoded already.
 type rawRecord []byte
 
 func (r rawRecord) Fields(c *jute.Coder) { c.Raw(r) }
@@ -262,10 +262,10 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// bubbled is a subtest in virtual time.
+// bubbled returns a subtest in virtual time.
 func bubbled(f func(t *testing.T)) func(*testing.T) { return func(t *testing.T) { bubble(t, f) } }
 
-// served is a subtest of onServer.
+// served returns a subtest of onServer.
 func served(cfg zktest.Config, f func(t *testing.T, srv *zktest.Server)) func(*testing.T) {
 	return func(t *testing.T) { onServer(t, cfg, f) }
 }
@@ -284,7 +284,7 @@ func onClient(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *client))
 
 // ---- a server that plays a script ----
 
-// fake answers connections as scripts say.
+// fake serves connections as scripts say.
 type fake struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -295,15 +295,15 @@ type fake struct {
 	dialled []time.Time
 }
 
-// scripted is a server whose n-th connection, counted from 1, is served by serve in a goroutine of its own;
-// the connection is closed after it.
+// scripted starts a server whose n-th connection, counted from 1, is served by serve in a goroutine of its own, and closed
+// after it.
 func scripted(t *testing.T, serve func(n int, c *peer)) *fake {
 	f := &fake{t: t, serve: serve}
 	t.Cleanup(f.wg.Wait)
 	return f
 }
 
-// onScript runs test in virtual time with a server that is scripted.
+// onScript runs test in virtual time with a scripted server.
 func onScript(t *testing.T, serve func(n int, p *peer), test func(t *testing.T, f *fake)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) { test(t, scripted(t, serve)) })
@@ -339,7 +339,7 @@ func (f *fake) dials() []time.Time {
 	return append([]time.Time(nil), f.dialled...)
 }
 
-// peer is the server's end of a connection. Its methods end the goroutine when the connection is gone.
+// peer is the server's end of a connection. Its methods end the goroutine when the connection has ended.
 type peer struct {
 	net.Conn
 	br   *bufio.Reader
@@ -364,10 +364,10 @@ func (p *peer) hello() (r jute.ConnectRequest) {
 
 const fakeSession = int64(0x1234)
 
-// welcome answers a connect request.
+// welcome replies to a connect request.
 func (p *peer) welcome(timeout time.Duration) jute.ConnectRequest { return p.admit(timeout, false) }
 
-// admit is welcome, by a member without a quorum if it is so.
+// admit replies as welcome does, as a member without a quorum if readOnly is set.
 func (p *peer) admit(timeout time.Duration, readOnly bool) jute.ConnectRequest {
 	r := p.hello()
 	p.send(&jute.ConnectResponse{Timeout: int32(timeout / time.Millisecond), SessionID: fakeSession,
@@ -383,7 +383,7 @@ func (p *peer) request() (h jute.RequestHeader, body []byte) {
 	return h, b[8:]
 }
 
-// next is the next request that is no ping, and does not ask how old the server is; both are answered.
+// next returns the next request other than pings and the question how old the server is; it replies to these.
 func (p *peer) next() (h jute.RequestHeader, body []byte) {
 	for {
 		switch h, body = p.request(); h.Op {
@@ -410,7 +410,7 @@ func (p *peer) reply(h jute.RequestHeader, zxid int64, code int32, records ...ju
 	p.send(append([]jute.Record{&jute.ReplyHeader{Xid: h.Xid, Zxid: zxid, Err: code}}, records...)...)
 }
 
-// obey answers everything with success until the connection ends.
+// obey replies to everything with success until the connection ends.
 func (p *peer) obey() {
 	for {
 		h, _ := p.request()
@@ -421,14 +421,14 @@ func (p *peer) obey() {
 	}
 }
 
-// swallow reads and answers nothing.
+// swallow reads, and replies to nothing.
 func (p *peer) swallow() {
 	for {
 		p.frame()
 	}
 }
 
-// ---- what goes over the wire ----
+// ---- the frames on the wire ----
 
 // spy records the frames that a client sends, by connection.
 type spy struct {
@@ -486,7 +486,7 @@ func (c *spied) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// frames is what went over the n-th connection, counted from 0, without pings.
+// frames returns the frames of the n-th connection, counted from 0, without pings.
 func (s *spy) frames(n int) (out []sentFrame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -511,7 +511,7 @@ func opsOf(frames []sentFrame) (ops []int32) {
 	return ops
 }
 
-// connectOf is the connect request of the n-th connection.
+// connectOf returns the connect request of the n-th connection.
 func (s *spy) connectOf(n int) (r jute.ConnectRequest) {
 	if err := jute.Unmarshal(s.frames(n)[0].body, &r); err != nil {
 		panic(err)
@@ -519,5 +519,5 @@ func (s *spy) connectOf(n int) (r jute.ConnectRequest) {
 	return r
 }
 
-// always assumes the same about every server.
+// always makes the same assumptions about every server.
 func always(s Servers) assumption { return func(time.Duration, bool) Servers { return s } }

@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// libraryCalls are all that the library can ask a server, each by the operation that it sends.
+// libraryCalls holds all calls of the library that send a request, by operation.
 var libraryCalls = map[int32]func(c *zk.Conn) error{
 	jute.OpCreate: func(c *zk.Conn) error { _, err := c.Create("/n/a", nil, 0, zkWorld); return err },
 	jute.OpCreateContainer: func(c *zk.Conn) error {
@@ -53,7 +53,7 @@ var libraryCalls = map[int32]func(c *zk.Conn) error{
 	},
 }
 
-// What the library asks is answered, whatever it is.
+// All requests of the library get a reply.
 func TestTheLibraryGetsRightAnswers(t *testing.T) {
 	onServer(t, zktest.Config{ExtendedTypes: true}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -74,8 +74,8 @@ func TestTheLibraryGetsRightAnswers(t *testing.T) {
 	})
 }
 
-// answering is a server that answers every request on its first connection by this body; on later ones it
-// knows no nodes.
+// answering returns a script that replies to every request on the first connection with this body; on later ones it has no
+// nodes.
 func answering(body []byte) func(n int, p *peer) {
 	return func(n int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -90,8 +90,8 @@ func answering(body []byte) func(n int, p *peer) {
 	}
 }
 
-// The library allocates what a count says, and does not survive it. It gets nothing that has not been looked
-// at: the connection ends instead.
+// The library allocates as many elements as a count announces, and may not survive that. So it gets no reply that has not
+// been checked: the connection ends instead.
 func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 	count := func(n uint32, behind int) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, n), make([]byte, behind)...)
@@ -115,8 +115,8 @@ func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 	}
 }
 
-// broken has a server say something on the first connection, with a watch armed and a read and a create under
-// way, and returns why that has ended; nil if it has not.
+// broken makes a server send frames on the first connection, while a watch is armed and a read and a create are in flight,
+// and returns the reason why the connection ended; nil if it did not.
 func broken(t *testing.T, say func(p *peer, read, create jute.RequestHeader), options ...option) (why error) {
 	t.Helper()
 	onScript(t, func(n int, p *peer) {
@@ -179,20 +179,20 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 			assert.ErrorIs(t, broken(t, say), ErrProtocol)
 		})
 	}
-	// some of them older servers have
+	// older servers allow some of these paths
 	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxEventPath-3)} {
 		assert.NoError(t, broken(t, event(path)))
 	}
 }
 
-// Xids that ZooKeeper reserves, or that the client uses in handshakes alone, mean nothing later.
+// Xids that ZooKeeper reserves, or that the client uses only in handshakes, have no effect later.
 func TestReservedXidsMeanNothing(t *testing.T) {
 	for _, xid := range []int32{jute.XidSetWatches, jute.XidAuth, handshakeXid, loginXid} {
 		assert.NoError(t, broken(t, func(p *peer, _, _ jute.RequestHeader) { p.send(&jute.ReplyHeader{Xid: xid}) }), xid)
 	}
 }
 
-// A large answer to what has large answers is read past.
+// A reply above the limit, to an operation that may have large replies, is skipped.
 func TestALargeAnswerIsReadPast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var removed atomic.Int64
@@ -226,7 +226,7 @@ func TestALargeAnswerIsReadPast(t *testing.T) {
 	})
 }
 
-// A refusal for want of a login is a connection's last word: one event, one end, however often it is said.
+// The refusal of a client without a login ends the connection: one event, one end, however often the server sends it.
 func TestARefusalForWantOfALoginIsHeardOnce(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -257,7 +257,7 @@ func TestARefusalForWantOfALoginIsHeardOnce(t *testing.T) {
 	})
 }
 
-// lines counts what is logged, at any level.
+// lines counts log lines, at any level.
 type lines struct{ n atomic.Int64 }
 
 func (l *lines) Enabled(context.Context, slog.Level) bool  { return true }
@@ -265,7 +265,7 @@ func (l *lines) Handle(context.Context, slog.Record) error { l.n.Add(1); return 
 func (l *lines) WithAttrs([]slog.Attr) slog.Handler        { return l }
 func (l *lines) WithGroup(string) slog.Handler             { return l }
 
-// Nothing that a server can say again and again has a line, an event or memory of its own each time.
+// A server cannot cause a log line, an event or an allocation for each frame that it sends again and again.
 func TestFramesWithoutEndMakeNoNoise(t *testing.T) {
 	const many = 20_000
 	event := jute.Marshal(&jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: 3, Path: "/a"})
@@ -296,7 +296,7 @@ func TestFramesWithoutEndMakeNoNoise(t *testing.T) {
 				h, _ := p.next()
 				p.reply(h, 1, 0, &jute.GetDataResponse{})
 				go p.swallow()
-				time.Sleep(time.Millisecond) // the library has its answer before the session may end
+				time.Sleep(time.Millisecond) // the library gets its reply before the session may end
 				p.raw(bytes.Repeat(frame, many))
 			})
 			c := connected(t, f.Dial, func(cfg *Config) { cfg.Logger = slog.New(log) })
@@ -309,7 +309,7 @@ func TestFramesWithoutEndMakeNoNoise(t *testing.T) {
 	}
 }
 
-// trickling is a connection to a server of which one byte arrives at a time, as soon as on is set.
+// trickling is a connection that delivers the server's bytes one at a time, as soon as on is set.
 type trickling struct {
 	net.Conn
 	on    *atomic.Bool
@@ -324,8 +324,8 @@ func (c *trickling) Read(b []byte) (int, error) {
 	return c.Conn.Read(b[:1])
 }
 
-// A server that trickles keeps nobody: before the session lapses there is time for another one, and what is
-// held stays so.
+// A server that trickles does not keep the client: before the session lapses there is time for another server, and holds
+// stay valid.
 func TestATricklingServerIsLeftInTime(t *testing.T) {
 	for _, every := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second,
 		3 * time.Second} {
@@ -402,8 +402,8 @@ func TestATricklingHandshakeEndsInTime(t *testing.T) {
 	}
 }
 
-// A member that has lost its leader goes on answering pings for a while, a hostile one without end.
-// What is held by committed writes outlives that, if there is another server.
+// A member that has lost its leader continues to reply to pings for a while, a hostile one without end. A hold by committed
+// writes outlives that, if there is another server.
 func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 	for name, answers := range map[string]func(op int32) bool{
 		"pings only":     func(op int32) bool { return op == jute.OpPing },
@@ -454,8 +454,8 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 	}
 }
 
-// A server that grants a month and falls silent, or forgets a request, keeps nobody for longer than one that
-// grants what was asked for.
+// A server that grants a month and falls silent, or does not reply to one request, keeps the client no longer than a server
+// that grants the requested timeout.
 func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 	for name, serve := range map[string]func(p *peer){
 		"silent":  func(p *peer) { p.swallow() },
@@ -479,8 +479,8 @@ func TestAGrantBeyondMeasureKeepsNobody(t *testing.T) {
 	}
 }
 
-// A caller of the library's Multi looks at as many results as there were operations, and at the Stat of a
-// write: both are there, or there is an error.
+// A caller of the library's Multi reads as many results as it has sent operations, and the Stat of each write: the reply
+// has both, or the call fails.
 func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 	for name, results := range map[string][]jute.MultiResult{
 		"none":           nil,
@@ -505,7 +505,7 @@ func TestTheLibrarysMultiHasItsResults(t *testing.T) {
 	}
 }
 
-// FuzzLibrary: no answer to anything that the library can ask does harm.
+// FuzzLibrary: no reply to any request of the library does harm.
 func FuzzLibrary(f *testing.F) {
 	var ops []int32
 	for op := range libraryCalls {

@@ -81,8 +81,8 @@ func TestHostsJitter(t *testing.T) {
 	assert.Greater(t, len(orders), 5, "nor all to the same server")
 }
 
-// After a connection that has held, or with a server that is new in the list, the pauses begin short again: those between
-// passes without a refusal, and the others.
+// After a connection that has held, or when a new server is in the list, the pauses are short again: those between passes
+// without a refusal, and the others.
 func TestASteadyConnectionIsForgiven(t *testing.T) {
 	for attempt, fails := range map[string]func(*hostProvider){
 		"out of reach": func(*hostProvider) {}, "refusing": (*hostProvider).recordRefusal,
@@ -115,7 +115,7 @@ func TestASteadyConnectionIsForgiven(t *testing.T) {
 	}
 }
 
-// A server that takes connections and drops them is no server.
+// The pauses also grow for a server that accepts connections and drops them.
 func TestAFlappingServerIsNotHammered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, n := range []int{1, 3} {
@@ -158,8 +158,8 @@ func TestDialTCPConnects(t *testing.T) {
 	}
 }
 
-// When a connection that held is lost, the first pass begins after a random pause; one that did not hold waits
-// anyway.
+// When a connection that held is lost, the first pass begins after a random pause; after one that did not hold there is a
+// pause anyway.
 func TestHostsSpreadAfterALoss(t *testing.T) {
 	t.Run("three servers", func(t *testing.T) { spreads(t, 3) })
 	t.Run("one server", func(t *testing.T) { spreads(t, 1) })
@@ -194,7 +194,7 @@ func spreads(t *testing.T, servers int) {
 	})
 }
 
-// The longer an outage, the more clients wait for its end: what they come back in grows, up to a tenth of the
+// The longer an outage, the more clients wait for its end: the time over which they come back grows, up to a tenth of the
 // outage, and 5 s.
 func TestPausesGrowWithTheOutage(t *testing.T) {
 	longest := func(h *hostProvider) (pause time.Duration) {
@@ -265,8 +265,8 @@ func TestHostsOfANewList(t *testing.T) {
 	assert.NotZero(t, pause, "these have failed")
 }
 
-// After a pass that failed the whole further list is tried first; a pass over the other is never longer
-// than maxServersPerPass.
+// After a failed pass the whole further list is tried first; a pass over the other list is never longer than
+// maxServersPerPass.
 func TestHostsFallBack(t *testing.T) {
 	h := newHostProvider(names(1))
 	next := func(n int) (pass []string) {
@@ -303,7 +303,7 @@ func TestHostsFallBack(t *testing.T) {
 	assert.Equal(t, []string{"e:1"}, next(1))
 }
 
-// In the search for a member with a quorum each server has its turn, not only the one after the connected server.
+// In the search for a member with a quorum each server gets its turn, not only the one after the connected server.
 func TestEachOtherServerHasItsTurn(t *testing.T) {
 	h := newHostProvider([]string{"a:1", "b:1", "c:1"})
 	h.setServers(h.servers, []string{"d:1", "a:1"})
@@ -314,8 +314,8 @@ func TestEachOtherServerHasItsTurn(t *testing.T) {
 	assert.Empty(t, newHostProvider([]string{"a:1"}).anotherServer("a:1"))
 }
 
-// A server that leaves the list is given up by us. Even if the connection to it was young, the rest of the list
-// is tried first, at once: not the further list, on which it still is.
+// If the connected server leaves the list, the client closes the connection itself. Even if that was young, the rest of the
+// list is tried first, without a pause: not the further list, which still has the server.
 func TestHostsOfAShorterListWhileConnected(t *testing.T) {
 	h := newHostProvider([]string{"a:1", "b:1", "c:1"})
 	h.setServers([]string{"a:1", "b:1", "c:1"}, []string{"a:1"})
@@ -333,7 +333,8 @@ func TestHostsOfAShorterListWhileConnected(t *testing.T) {
 	assert.Equal(t, "a:1", server)
 }
 
-// The same list again changes nothing: a server that accepts and drops at once is not hammered.
+// Setting the same list again changes nothing: a server that accepts connections and immediately drops them still gets
+// pauses.
 func TestHostsOfTheSameList(t *testing.T) {
 	h := newHostProvider([]string{"a:1"})
 	h.nextServer()
@@ -362,7 +363,7 @@ func TestHostsPreferAServerOnce(t *testing.T) {
 	assert.NotZero(t, pause)
 }
 
-// A server whose connection was closed for its fault is tried after the others, once.
+// A server whose connection was closed because of its error is tried after the others, once.
 func TestHostsShun(t *testing.T) {
 	h := newHostProvider(names(5))
 	for range 20 {

@@ -20,12 +20,12 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// How a session lives and ends: promise P1.
+// The life and the end of a session: promise P1.
 
-// deadline is the instant at which the session lapses if nothing is answered any more.
+// deadline returns the instant when the session lapses if no further reply comes.
 func (c *client) deadline() time.Time { return time.Now().Add(c.Validity().Remaining()) }
 
-// lapses insists that the session is lost exactly at the instant.
+// lapses checks that the session is lost exactly at the instant.
 func (c *client) lapses(at time.Time) {
 	c.t.Helper()
 	time.Sleep(time.Until(at) - time.Nanosecond)
@@ -79,7 +79,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 	}
 }
 
-// While nothing is held a session is kept by as many pings as Java's, and a hold that begins has time.
+// Without holds a session is kept alive by as many pings as Java's, and a new hold has time.
 func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Standalone: true, Margin: time.Second}) })
@@ -101,8 +101,8 @@ func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 	})
 }
 
-// A server is not silent because it was asked nothing during a rest that is longer than the silence that a hold allows:
-// a hold that begins at any moment of the rest pings, and keeps its connection.
+// A server is not silent if it got no request during a rest that is longer than the silence that a hold allows: a hold that
+// begins at any moment of the rest sends pings, and keeps its connection.
 func TestAHoldThatBeginsAfterARestKeepsItsConnection(t *testing.T) {
 	for _, timeout := range []time.Duration{25 * time.Second, 30 * time.Second, 34 * time.Second, 40 * time.Second} {
 		rule := Servers{Report: 3 * time.Second, Stale: 12 * time.Second, Margin: time.Second}
@@ -119,7 +119,7 @@ func TestAHoldThatBeginsAfterARestKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// A ping that is lost, and never answered, does not make a server that answers all others a silent one.
+// A lost ping, whose reply never comes, does not make a server silent that replies to all others.
 func TestALostPingIsNoSilence(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
@@ -138,7 +138,7 @@ func TestALostPingIsNoSilence(t *testing.T) {
 	}
 }
 
-// A hold lives from committed writes, and the session is given up with it.
+// A hold depends on committed writes, and its session ends with it.
 func TestHeldByHeartbeats(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		rule := Servers{Report: 1500 * time.Millisecond}
@@ -160,7 +160,7 @@ func TestHeldByHeartbeats(t *testing.T) {
 			require.Less(t, left, 10*time.Second-rule.Report, "what was sent since may not have been reported")
 			require.GreaterOrEqual(t, left, 10*time.Second-rule.Report-2*ping)
 		}
-		c.lapses(c.deadline()) // pings go on being answered
+		c.lapses(c.deadline()) // the server continues to reply to pings
 	})
 }
 
@@ -181,7 +181,7 @@ func TestAHoleInOneConnectionIsLeftBehind(t *testing.T) {
 	}
 }
 
-// Members that hang must not use up the time in which another could be found.
+// Members that hang must not use up the time in which another member could be found.
 func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
 	for name, hang := range map[string]func(ctx context.Context) error{
 		"in the handshake": nil,
@@ -224,8 +224,7 @@ func TestHungMembersLeaveTimeForTheOthers(t *testing.T) {
 	}
 }
 
-// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found
-// in time.
+// When the time runs out, the pauses between the attempts get shorter: a server that is back in time is found in time.
 func TestTheBackOffLeavesTimeForAnotherAttempt(t *testing.T) {
 	for range 20 {
 		onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
@@ -288,7 +287,7 @@ func TestADialThatHangsIsBounded(t *testing.T) {
 	})
 }
 
-// A second connection with the session's id and password can end it: the first learns it by the end of its
+// A second connection with the session's id and password can end the session: the first one notices by the end of its
 // connection.
 func TestExpiryByASecondConnection(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
@@ -314,7 +313,7 @@ func TestExpiryByASecondConnection(t *testing.T) {
 	})
 }
 
-// A server may say it in a reply, too.
+// A server may report the expiry in a reply, too.
 func TestExpiryByAReply(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		srv.Inject(zktest.Fault{Op: "create", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired})
@@ -349,8 +348,8 @@ func TestWipedDataEndTheSessionAndTheNextOneStartsAnew(t *testing.T) {
 	})
 }
 
-// What looks like wiped data for long: servers that do not serve. They have lost nothing, and the claim
-// stays.
+// Servers that do not serve look like servers with wiped data for a long time. They have lost nothing, and the client
+// continues to claim its zxid.
 func TestAnOutageIsNoRegression(t *testing.T) {
 	for name, outage := range map[string]func(f *fake, p *peer){
 		"closing the connection": func(_ *fake, p *peer) { p.hello() },
@@ -386,7 +385,7 @@ func TestAnOutageIsNoRegression(t *testing.T) {
 			c.await(Connected)
 			time.Sleep(2*time.Minute + time.Second)
 			for len(claims) > 0 {
-				if claim := <-claims; claim != 0 { // a probe: its server was asked
+				if claim := <-claims; claim != 0 { // a probe: its server was tried
 					assert.EqualValues(t, 500, claim)
 				}
 			}
@@ -472,11 +471,10 @@ func TestFencingWithACredential(t *testing.T) {
 	})
 }
 
-// Servers that were down give every session its whole timeout again. What is left of an old one is closed
-// late, too.
+// After an outage the servers give every session its whole timeout again. The earlier session is closed late, too.
 func TestFencingAfterALongOutage(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
-		"at once": {Op: "setACL", Action: zktest.DropRequest}, // nobody does that
+		"at once": {Op: "setACL", Action: zktest.DropRequest}, // no request matches
 		"refused": {Op: "closeSession", Action: zktest.ReplyError, Err: zktest.ErrSystemError},
 		"cut":     {Op: "connect", Action: zktest.CutBefore, After: 1},
 	} {
@@ -495,7 +493,7 @@ func TestFencingAfterALongOutage(t *testing.T) {
 	}
 }
 
-// After its time an earlier session is left to expire.
+// After its time the client leaves an earlier session to expire.
 func TestFencingIsGivenUp(t *testing.T) {
 	why := errors.New("why")
 	for _, underWay := range []bool{true, false} {
@@ -515,9 +513,8 @@ func TestFencingIsGivenUp(t *testing.T) {
 	}
 }
 
-// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole
-// timeout again. Close does not say that nothing is left before it has closed that, too (found by the
-// simulation).
+// A session that could not be closed and was left to expire may live for long: each attempt gave it its whole timeout
+// again. Close does not return nil before it has closed that session, too (found by the simulation).
 func TestCloseTriesWhatWasLeft(t *testing.T) {
 	for name, strikes := range map[string]int{"in time": fenceTries, "too late": -1} {
 		for _, handedOn := range []bool{false, true} {
@@ -547,7 +544,7 @@ func TestCloseTriesWhatWasLeft(t *testing.T) {
 	}
 }
 
-// A member without a quorum may have missed that the session was opened: that it does not know it says
+// A member without a quorum may have missed the create of the session: its reply that there is no such session proves
 // nothing (found by the simulation).
 func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
@@ -569,8 +566,7 @@ func TestAReadOnlyMemberDoesNotEndASession(t *testing.T) {
 	})
 }
 
-// A session that ends before it could close the one before it leaves that to the next (found by the
-// simulation).
+// A session that ends before it could close the earlier one leaves that to the next session (found by the simulation).
 func TestFencesAreHandedOn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		old := abandoned(t, srv)
@@ -583,7 +579,7 @@ func TestFencesAreHandedOn(t *testing.T) {
 		assert.ErrorIs(t, between.Close(t.Context()), ErrUnacknowledged)
 
 		require.NoError(t, srv.Start())
-		for i := range maxFences + 2 { // those that nobody knows
+		for i := range maxFences + 2 { // sessions that do not exist
 			left = slices.Insert(left, 0, Fence{SessionID: int64(100 + i), Password: make([]byte, 16),
 				Until: time.Now().Add(time.Hour)})
 		}
@@ -604,7 +600,7 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 		var unanswered []jute.RequestHeader
 		for {
 			h, _ := p.request()
-			if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one behind
+			if unanswered = append(unanswered, h); len(unanswered) == 2 { // always one ping behind
 				p.reply(unanswered[0], 0, 0)
 				unanswered = unanswered[1:]
 			}
@@ -619,7 +615,7 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 			left := c.Validity().Remaining()
 			require.LessOrEqual(t, left, 10*time.Second)
 			if time.Since(start) > 4*ping {
-				// The answer that came last belongs to the last ping but one.
+				// The latest reply belongs to the last ping but one.
 				require.LessOrEqual(t, left, 10*time.Second-ping)
 				require.Greater(t, left, 10*time.Second-6*ping)
 			}
@@ -628,7 +624,7 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 	})
 }
 
-// Only replies to our own requests count, and of these not all.
+// Only replies to the session's own requests count, and of these not all.
 func TestOnlyAnswersToOurRequestsExtendTheValidity(t *testing.T) {
 	for name, say := range map[string]func(p *peer){
 		"watch events": func(p *peer) {
@@ -687,8 +683,8 @@ func TestAMemberWithoutAQuorumDoesNotExtendTheValidity(t *testing.T) {
 	})
 }
 
-// Servers refuse a client that has seen more than they have. A session of a member without a quorum never
-// lapses: it would be refused without end.
+// Servers refuse a client that has seen a larger zxid than theirs. A session of a member without a quorum never lapses: it
+// would be refused without end.
 func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		if n > 1 {
@@ -710,8 +706,8 @@ func TestASessionThatOnlyAReadOnlyMemberKnowsIsGivenUp(t *testing.T) {
 	})
 }
 
-// A session at a member without a quorum holds nothing and never lapses, so it takes the client's consent.
-// A server may refuse the handshake in the form of a plain reply.
+// A session at a member without a quorum holds nothing and never lapses, so the client must allow it. A server may refuse
+// the handshake in the form of a plain reply.
 func TestRefusedHandshakes(t *testing.T) {
 	for code, want := range map[int32]error{jute.CodeNotReadOnly: ErrOpensNoSessions, jute.CodeSystemError: errRefused} {
 		onScript(t, func(n int, p *peer) {
@@ -729,7 +725,7 @@ func TestRefusedHandshakes(t *testing.T) {
 	}
 }
 
-// A server that opens no session is left; the client has none that could have expired.
+// The client closes the connection to a server that opens no session. It has no session yet that could have expired.
 func TestAServerThatOpensNoSession(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		if n == 1 {
@@ -746,7 +742,7 @@ func TestAServerThatOpensNoSession(t *testing.T) {
 	})
 }
 
-// A member without a quorum is left as soon as another has one.
+// The client leaves a member without a quorum as soon as another member has one.
 func TestAMemberWithAQuorumIsPreferred(t *testing.T) {
 	onScript(t, func(_ int, p *peer) {
 		if p.addr == "one:2181" {
@@ -770,7 +766,7 @@ func TestAMemberWithAQuorumIsPreferred(t *testing.T) {
 	})
 }
 
-// A server that does not know the session grants it no time.
+// The reply of a server that does not have the session extends nothing.
 func TestASessionWithoutTimeHasExpired(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		if n == 1 {
@@ -814,7 +810,7 @@ func TestAGrantThatIsRefused(t *testing.T) {
 	})
 }
 
-// The shortest session timeout that a server can mean is minTimeout.
+// The shortest session timeout that a server can grant is minTimeout.
 func TestTheShortestTimeout(t *testing.T) {
 	for _, granted := range []time.Duration{minTimeout, minTimeout - time.Millisecond} {
 		onScript(t, func(_ int, p *peer) {
@@ -856,7 +852,7 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 	})
 }
 
-// After a pause of the process the answers that were waiting are read before any timer fires.
+// After a pause of the process the client reads the replies that have arrived before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 	for name, answer := range map[string]func(s *Session, l *connection, c *Call) bool{
 		"ping": func(s *Session, l *connection, _ *Call) bool { return s.handlePong(l, jute.ReplyHeader{}) == nil },
@@ -927,7 +923,7 @@ func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
 		assert.Equal(t, 4*time.Second, c.Timeout(), "it may yet report a touch")
 		c.start(jute.OpSync)
 		c.await(Disconnected)
-		synctest.Wait() // a connect request is under way now
+		synctest.Wait() // a connect request is in flight now
 		c.lapses(time.Now().Add(4 * time.Second))
 	})
 }
@@ -951,7 +947,7 @@ func TestTheRuleFollowsTheTimeoutAndTheServer(t *testing.T) {
 	})
 }
 
-// ---- servers that are no use ----
+// ---- servers that do not serve ----
 
 func TestServersAreNotHammered(t *testing.T) {
 	for name, serve := range map[string]func(p *peer){
@@ -969,7 +965,7 @@ func TestServersAreNotHammered(t *testing.T) {
 			time.Sleep(time.Minute)
 			dials := f.dials()
 			most := 90
-			if name == "closes at once" { // as servers do that are about to serve: each is asked once a second
+			if name == "closes at once" { // as servers do before they serve: each is tried once a second
 				most = 220
 			}
 			assert.Less(t, len(dials), most)

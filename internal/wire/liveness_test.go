@@ -14,7 +14,8 @@ const s = time.Second
 // at is a moment at which the machine has never been suspended.
 func at(d time.Duration) Instant { return Instant{d, d} }
 
-// lives is a session that was created at 0 with a timeout of 40 s, on a member of an ensemble with the usual tick.
+// lives returns the Liveness of a session that was created at 0 with a timeout of 40 s, on a member of an ensemble with the
+// usual tick.
 func lives() *Liveness {
 	l := &Liveness{lowestTimeout: 40 * s}
 	l.Assume(Servers{Report: 3 * s, Stale: 13 * s, Margin: s})
@@ -27,7 +28,7 @@ func TestATouchCountsWhenALaterReplyProvesIt(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		proof Proof
-		sent  time.Duration // of the proof; the touch was sent at 10 s and answered at 11 s
+		sent  time.Duration // of the proof; the touch was sent at 10 s, and its reply came at 11 s
 		want  time.Duration
 	}{
 		{"a ping too early", Local, 24 * s, 0},
@@ -82,8 +83,8 @@ func TestAReconnect(t *testing.T) {
 	assert.Zero(t, l.countedTouch, "another member answers for its own touches only")
 }
 
-// 1. The new leader handles a connect request and grants less; the reply is lost. 2. A deposed leader answers the next
-// request and grants more: that says nothing about what the new leader assumes.
+// 1. The new leader handles a connect request and grants less; the reply is lost. 2. A deposed leader replies to the next
+// request and grants more: that proves nothing about the timeout that the new leader has.
 func TestAConnectRequestCountsUntilALaterOneIsProved(t *testing.T) {
 	for _, p := range []Proof{Committed, Local} {
 		l := lives()
@@ -112,7 +113,7 @@ func TestTheSmallestGrantCounts(t *testing.T) {
 	assert.Equal(t, 12*s+20*s-s-13*s, l.HoldLeft(at(13*s)))
 }
 
-// A machine that was suspended has aged, and nothing has been proved meanwhile.
+// A suspension of the machine counts as time that has passed, and nothing was proved in it.
 func TestASuspendedMachine(t *testing.T) {
 	l := lives()
 	l.RecordReply(Local, at(5*s), at(5*s))
@@ -169,14 +170,15 @@ func TestWhenAHoldWouldBeShort(t *testing.T) {
 		l := &Liveness{lowestTimeout: 40 * s}
 		l.Assume(tt.servers)
 		l.RecordConnected(at(0), at(5*s), 40*s, false)
-		l.Assume(tt.servers) // the server's verdict
+		l.Assume(tt.servers) // the server's kind is known
 		wait, short := l.Short(at(tt.now))
 		assert.Equal(t, tt.short, short, "%+v", tt)
 		assert.Equal(t, tt.wait, wait, "%+v", tt)
 	}
 }
 
-// However much is sent, the touches reach back as far as is needed, and a twelfth of that is lost at most.
+// However many requests are sent, the recorded touches reach back as far as is needed, with a loss of a twelfth of that at
+// most.
 func TestTouchesInAFixedSpace(t *testing.T) {
 	for _, every := range []time.Duration{time.Millisecond, 300 * time.Millisecond, s, 2 * s} {
 		for _, stale := range []time.Duration{0, 13 * s} {
@@ -196,7 +198,7 @@ func TestTouchesInAFixedSpace(t *testing.T) {
 	}
 }
 
-// usual is what the framework assumes of servers with that tick and syncLimit, for a session timeout.
+// usual returns the framework's assumptions about servers with that tick and syncLimit, for a session timeout.
 func usual(timeout, tick time.Duration, syncLimit int) Servers {
 	s := Servers{Report: tick/2 + min(timeout/8, tick), Margin: min(timeout/10, time.Second)}
 	if stale := time.Duration(2*syncLimit+3) * tick / 2; timeout >= 2*stale {
@@ -205,8 +207,9 @@ func usual(timeout, tick time.Duration, syncLimit int) Servers {
 	return s
 }
 
-// What is left of a hold, when servers answer at once: at its grant, whether by the reply to its create or by an event
-// after any rest; and later. The writes are those that Short and WriteDue ask for, the pings those of Rest and Pace.
+// The remaining time of a hold, when servers reply immediately: at its grant, whether that follows the reply to its create
+// or an event after any rest; and later. The writes are those that Short and WriteDue require, the pings those of Rest and
+// Pace.
 func TestWhatIsLeftOfAHold(t *testing.T) {
 	for _, tick := range []time.Duration{s / 2, 2 * s} {
 		for _, timeout := range []time.Duration{4 * s, 6 * s, 10 * s, 20 * s, 26 * s, 30 * s, 40 * s, 60 * s, 120 * s} {
@@ -230,8 +233,9 @@ func TestWhatIsLeftOfAHold(t *testing.T) {
 	}
 }
 
-// life plays rests of every phase, a grant, and a hold of four timeouts. It returns the least that is left at the grant,
-// the least until the hold is whole, and afterwards; and the writes while it was held, where not only these count.
+// life simulates rests of every phase, a grant, and a hold of four timeouts. It returns the least remaining time at the
+// grant, the least until the hold has its full time, and the least afterwards; and the writes during the hold, unless only
+// writes count.
 func life(servers Servers, timeout time.Duration, created bool) (grant, dip, steady time.Duration, writes int) {
 	rest := servers.Rest(timeout)
 	held, _ := servers.Pace(timeout)
@@ -281,7 +285,7 @@ func life(servers Servers, timeout time.Duration, created bool) (grant, dip, ste
 	return grant, dip, steady, writes
 }
 
-// A rest is as long as it was worth: the traffic of a client that holds nothing.
+// The rest between pings is as long as intended: the traffic of a client without holds.
 func TestPingsAtRest(t *testing.T) {
 	for timeout, most := range map[time.Duration]float64{10 * s: 36.1, 20 * s: 18.1, 30 * s: 11, 40 * s: 7, 60 * s: 4, 120 * s: 2} {
 		perMinute := 60 / usual(timeout, 2*s, 5).Rest(timeout).Seconds()
@@ -324,7 +328,7 @@ func TestSteadyAndRest(t *testing.T) {
 	}
 }
 
-// The first of several holds counts.
+// The beginning of the first of several holds counts.
 func TestAWriteIsDueForTheFirstHold(t *testing.T) {
 	l := lives()
 	l.RecordReply(Local, at(20*s), at(20*s))
@@ -350,20 +354,20 @@ func TestWhenAWriteIsDue(t *testing.T) {
 		}
 	}
 	l := lives()
-	due(l, 0, -1) // nothing is held
+	due(l, 0, -1) // there is no hold
 	l.RecordReply(Local, at(20*s), at(20*s))
 	l.RecordReply(Committed, at(30*s), at(30*s))
 	l.AddHolds(1, at(30*s))
 	due(l, 31*s, 2*s+1) // half a tick and a pause after the create that ended the rest
 	l.RecordReply(Committed, at(33*s+1), at(33*s+1))
 	assert.Equal(t, 30*s, l.countedTouch)
-	due(l, 34*s, -1) // it is whole, pings are enough
+	due(l, 34*s, -1) // it has its full time, so pings are enough
 	l.RecordConnected(at(40*s), at(40*s), 40*s, false)
-	due(l, 40*s, 0) // at once: a reconnect is proved by it
+	due(l, 40*s, 0) // immediately: it proves the reconnect
 	l.RecordReply(Committed, at(41*s), at(41*s))
 	due(l, 42*s, -1)
 	l.RecordReply(Local, at(41*s+2*l.heldPingInterval()), at(46*s))
-	due(l, 46*s, -1)                         // one ping late
+	due(l, 46*s, -1)                         // one ping is late
 	l.RecordReply(Local, at(51*s), at(52*s)) // the link has stalled
 	due(l, 52*s, 3*s+1)
 	l.AddHolds(-1, at(54*s))
@@ -380,5 +384,5 @@ func TestWhenAWriteIsDue(t *testing.T) {
 	l.AddHolds(1, at(0))
 	l.RecordVerdict(Standalone)
 	l.RecordConnected(at(9*s), at(9*s), 40*s, false)
-	due(l, 9*s, -1) // it has not said yet whether it is still standalone
+	due(l, 9*s, -1) // the server has not yet replied whether it is still standalone
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that refuses a credential is no server: it is never announced, the owner is told why, and it is
-// not hammered.
+// A connection to a server that refuses a credential is not announced. The owner gets the error, and the client pauses
+// between its attempts.
 func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := open(t, srv.Dial, func(cfg *Config) {
@@ -38,8 +38,8 @@ func TestRefusedCredentialsAreToldAndDoNotSpin(t *testing.T) {
 	})
 }
 
-// Whether a server wants credentials can only be found out by asking: once. From then on the question comes
-// first.
+// The client can find out only by a request whether a server requires credentials: it loses one request by that. From then
+// on such a request is the first on each connection.
 func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 	onServer(t, zktest.Config{RequireAuth: true}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -60,7 +60,7 @@ func TestAServerThatWantsCredentialsThatNobodyHasIsLeftInPeace(t *testing.T) {
 	})
 }
 
-// A server that replies to more credentials than there are is believed no more than about these.
+// A server may reply to more credentials than there are: the surplus replies have no effect.
 func TestMoreRefusalsThanCredentials(t *testing.T) {
 	onScript(t, func(_ int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -76,8 +76,8 @@ func TestMoreRefusalsThanCredentials(t *testing.T) {
 	})
 }
 
-// A session whose credential is not accepted any more ends in time, although each attempt touches it at the
-// server; and if a credential is accepted in time the session lives on.
+// A session whose credential is no longer accepted ends in time, although each attempt touches it at the server; and if a
+// credential is accepted in time the session lives on.
 func TestASessionThatIsRefusedLapses(t *testing.T) {
 	for _, good := range []int{3, 1000} {
 		onScript(t, func(n int, p *peer) {
@@ -110,8 +110,7 @@ func TestASessionThatIsRefusedLapses(t *testing.T) {
 	}
 }
 
-// steps is a login that says and expects what is written down: what we say, what the server answers, and so
-// on.
+// steps returns a login whose messages are given: the client's first, the server's reply, and so on.
 func steps(words ...string) func(context.Context, string) (LoginStep, error) {
 	return func(context.Context, string) (LoginStep, error) {
 		said := 0
@@ -196,7 +195,7 @@ func TestRefusedLogins(t *testing.T) {
 				p.welcome(10 * time.Second)
 				for {
 					h, body := p.request()
-					if h.Op == jute.OpCloseSession { // nobody is going to use it
+					if h.Op == jute.OpCloseSession { // no client is going to use it
 						p.reply(h, 1, 0)
 						return
 					}
@@ -219,8 +218,8 @@ func TestRefusedLogins(t *testing.T) {
 	}
 }
 
-// A login that the server never answers, or whose mechanism waits for a third party, takes no longer
-// than a silent handshake.
+// A login without a reply from the server, or whose mechanism waits for a third party, takes no longer than a silent
+// handshake.
 func TestLoginsEnd(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		onScript(t, func(_ int, p *peer) {
@@ -251,7 +250,7 @@ func TestLoginsEnd(t *testing.T) {
 	}
 }
 
-// Before the old session can be closed it takes a login, too.
+// The close of the old session requires a login, too.
 func TestFencingWithALogin(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var ops [3][]int32
@@ -299,7 +298,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// Errors name the user of a digest. What other schemes have before a colon may be secret.
+// Errors name the user of a digest. The text that other schemes have before a colon may be secret.
 func TestNamesOfCredentials(t *testing.T) {
 	assert.Contains(t, Credential{"digest", []byte("ann:hush")}.displayName(), `user "ann"`)
 	for _, c := range []Credential{{"digest", []byte("hush")}, {"token", []byte("hush:ann")}} {
@@ -307,7 +306,7 @@ func TestNamesOfCredentials(t *testing.T) {
 	}
 }
 
-// The error names the code unless it says no more than that the credential was refused.
+// The error names the code, unless that only means that the credential was refused.
 func TestTheErrorOfARefusedCredential(t *testing.T) {
 	for code, want := range map[int32]string{
 		jute.CodeAuthFailed:  "authentication failed: SASL: the server refused ann",

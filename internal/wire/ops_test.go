@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A request whose kind the client does not know has no limit for its reply and no outcome that can be judged.
+// A request of an operation that the client does not know has no limit for its reply, and its outcome cannot be judged.
 func TestNothingIsSentWithoutARow(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		before := srv.Counts()

@@ -309,7 +309,8 @@ func TestPatienceOfNeighbours(t *testing.T) {
 	})
 }
 
-// However many calls wait for a connection: each end of one used to look at all of them.
+// The cost of a call that expires does not depend on the number of calls that wait for a connection: each used to cost a
+// look at all of them.
 func TestACallThatExpiresCostsTheSameInAFullQueue(t *testing.T) {
 	cost := func(queued int) (least time.Duration) {
 		c := open(t, func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("down") })
@@ -422,7 +423,7 @@ func TestWhenALargeReplyIsWorthWaiting(t *testing.T) {
 	const silence = 4 * time.Second // so 9 s in all
 	for _, tt := range []struct {
 		missing, read int           // bytes of the frame, when it was announced and since
-		took          time.Duration // for those read
+		took          time.Duration // for the bytes read
 		unreplied     time.Duration
 		lapse         time.Duration // until the session lapses; another server needs 2 s
 		worth         bool
@@ -450,7 +451,7 @@ func TestWhenALargeReplyIsWorthWaiting(t *testing.T) {
 	}
 }
 
-// A reply that takes longer than a silent server is given is no silence.
+// A reply that takes longer than the limit for a silent server does not count as silence.
 func TestASlowReplyIsNoSilence(t *testing.T) {
 	onScript(t, func(_ int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -524,7 +525,7 @@ func TestDoneMaySubmit(t *testing.T) {
 	})
 }
 
-// That a server does not know an operation is learnt once per server: it closes the connection.
+// The client learns once per server that an operation is unknown there: the server closes the connection.
 func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V36}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -541,7 +542,8 @@ func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	})
 }
 
-// What is new in 3.6 costs no connection: the server is asked first. The calls keep their order.
+// Operations that are new in 3.6 cost no connection: the client first asks for the server's release. The calls keep their
+// order.
 func TestAnOldServerIsAskedFirst(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -570,7 +572,8 @@ func TestAnOldServerIsAskedFirst(t *testing.T) {
 	}
 }
 
-// A question that is lost with its connection is not repeated: servers that are no ZooKeeper may end it for that.
+// A question for the release that is lost with its connection is not repeated: a server that is no ZooKeeper may close the
+// connection because of it.
 func TestAQuestionThatIsLostIsNotRepeated(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V39}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -584,8 +587,8 @@ func TestAQuestionThatIsLostIsNotRepeated(t *testing.T) {
 	})
 }
 
-// Operations that were queued when the connection came are answered like all others when the server is known
-// to lack them.
+// Operations that were queued when the connection began get the same reply as all others when the server is known not to
+// have them.
 func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V36}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
@@ -597,8 +600,8 @@ func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	})
 }
 
-// -6 is also what a server says of a TTL node that it is configured not to have, with the connection
-// standing. A multi with one inside is another matter: multis go on.
+// -6 is also the reply to a TTL node if the server is configured to have none; the connection stays. A multi with such a
+// create does not prove that multis are unknown.
 func TestATTLInsideAMultiDoesNotTakeMultiAway(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Op: jute.OpCreateTTL,
@@ -637,7 +640,7 @@ func TestFramesAreWrittenTogether(t *testing.T) {
 		f := scripted(t, func(_ int, p *peer) {
 			p.welcome(10 * time.Second)
 			buf := make([]byte, 64<<10)
-			n, err := p.Read(buf) // a pipe hands over one Write at a time
+			n, err := p.Read(buf) // a pipe passes on one Write at a time
 			assert.NoError(t, err)
 			first <- buf[:n]
 			p.swallow()

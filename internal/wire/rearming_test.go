@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// rearms is a request for watches of a set that is written.
+// rearms returns a written request for watches of a set.
 func (r *table) rearms(set *WatchSet, watches ...*Watch) *Call {
 	for _, w := range watches {
 		w.Set = set
@@ -136,7 +136,7 @@ func TestRearmedWatches(t *testing.T) {
 	})
 }
 
-// A cache without persistent watches has two for each node.
+// A cache without persistent watches has two watches for each node.
 func TestWatchesAreSmall(t *testing.T) {
 	assert.LessOrEqual(t, unsafe.Sizeof(Watch{}), uintptr(48))
 	assert.LessOrEqual(t, unsafe.Sizeof(watchEntry{}), uintptr(80))

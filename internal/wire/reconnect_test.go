@@ -157,8 +157,8 @@ func (c failingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// The own node's watch is armed before the predecessor's, and its end is heard first: nobody may be granted a
-// lock whose node is gone.
+// The watch of the hold's own node is armed before the predecessor's, and its event comes first: no contender may be
+// granted a lock whose node is gone.
 func TestMissedEventsComeInTheOrderOfArming(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		for _, names := range [][2]string{{"/z-own", "/a-pred"}, {"/a-own", "/z-pred"}} {
@@ -201,7 +201,7 @@ func TestWatchesFireForWhatHappenedInTheGap(t *testing.T) {
 			return h
 		}
 		created, stillAbsent := absent("/created"), absent("/never")
-		existed := absent("/deleted") // exists() that found the node
+		existed := absent("/deleted") // exists() has found the node
 		changed, dir, quiet := c.watch(Data, "/changed"), c.watch(Child, "/dir"), c.watch(Data, "/quiet")
 		c.lose(srv)
 		require.NoError(t, srv.Create("/created", nil))
@@ -386,7 +386,7 @@ func TestRefusedSetWatchesAreTriedOnAnotherConnection(t *testing.T) {
 	})
 }
 
-// A server that does not know setWatches2 cannot keep a session with persistent watches; it is asked once.
+// A server without setWatches2 cannot keep a session with persistent watches; the client tries once.
 func TestAServerWithoutSetWatches2IsAvoided(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -443,7 +443,7 @@ func TestManyWatchesFitASmallPacketLimit(t *testing.T) {
 			_, r := c.arm([]WatchKind{Persistent, Recursive}[i%2], path+"-p")
 			last = r
 		}
-		<-last // the one behind all others
+		<-last // the call behind all others
 		c.reconnect(srv)
 		require.NoError(t, c.do(jute.OpGetData, read("/")).Err)
 		assert.Empty(t, c.seen(), "the connection stands")
@@ -493,7 +493,7 @@ func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
 	})
 }
 
-// The first subscriber leaves while a second one's read is under way, which then fails.
+// The first subscriber stops while a second one's read is in flight, which then fails.
 func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		require.NoError(t, srv.Create("/x", nil))
@@ -512,7 +512,7 @@ func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
 	})
 }
 
-// All kinds on one path, on servers where they collide and on one where they do not.
+// All kinds of watches on one path, on servers where they replace each other and on one where they do not.
 func TestEveryKindOnOnePath(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V37, zktest.V38, zktest.V39} {
 		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive},
@@ -552,7 +552,7 @@ func TestEveryKindOnOnePath(t *testing.T) {
 					c.sync()
 					assert.Contains(t, h[Persistent].types(), jute.EventNodeChildrenChanged)
 					assert.Empty(t, h[Recursive].types())
-					// One-shots come and go beside the persistent one without harming it.
+					// One-shots are armed and removed next to the persistent watch without harming it.
 					for _, kind := range []WatchKind{Data, Child} {
 						one := c.watch(kind, "/x")
 						c.Unwatch(&one.Watch)
@@ -604,7 +604,7 @@ func TestCutsWhileArming(t *testing.T) {
 	}
 }
 
-// The watch of one connection does not speak for the next.
+// The next connection is dialled only when the last one has ended.
 func TestDialsWaitForTheEndOfTheLastConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -634,8 +634,8 @@ func TestDialsWaitForTheEndOfTheLastConnection(t *testing.T) {
 	})
 }
 
-// The library can give a connection up before we do: here because credentials of its user are refused when it
-// sends them again.
+// The library can give up a connection before the session does: here because a server refuses its user's credentials when
+// they are sent again.
 func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		p.welcome(10 * time.Second)
@@ -677,18 +677,18 @@ func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 	})
 }
 
-// refusing is a dialer to nowhere.
+// refusing is a dialer that never connects.
 func refusing(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 
-// A server answers in order. When it has skipped a request the connection is closed, as in Java's client: the
-// request may have armed watches again, and then an answer may come before the events of what it shows.
+// A server replies in order. When it has skipped a request the connection is closed, as in Java's client: the request may
+// have been one that arms watches again, and then a reply may come before the events of the state that it shows.
 func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", jute.ModePersistent)
 		h := c.watch(Recursive, "/a")
 		srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.DropRequest})
 		c.reconnect(srv)
-		require.NoError(t, srv.Create("/a/unheard", nil)) // on this connection nobody tells of it
+		require.NoError(t, srv.Create("/a/unheard", nil)) // no event of it comes on this connection
 		r := c.do(jute.OpGetData, read("/a"))
 		require.ErrorIs(t, r.Err, ErrConnectionLost, "an answer that shows more than what was told is none")
 		c.await(Disconnected)
@@ -702,7 +702,7 @@ func TestAServerThatSkipsARequestIsLeft(t *testing.T) {
 	})
 }
 
-// lazy reads what has arrived within a millisecond at once.
+// lazy waits a millisecond before each read, and so reads all that has arrived by then in one call.
 type lazy struct{ net.Conn }
 
 func (c lazy) Read(b []byte) (int, error) {
@@ -710,8 +710,8 @@ func (c lazy) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// The connection to a server that refuses to arm the watches again is closed. Later answers that have arrived
-// already are not believed: they come before the events of what they show (found by the simulation).
+// The connection to a server that refuses to arm the watches again is closed. Later replies that have arrived already are
+// not used: they come before the events of the state that they show (found by the simulation).
 func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -724,7 +724,7 @@ func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 		srv.Cut(0)
 		c.await(Disconnected)
 		require.NoError(t, srv.Create("/a/unheard", nil))
-		r := c.do(jute.OpGetData, read("/a")) // goes out right behind the watches
+		r := c.do(jute.OpGetData, read("/a")) // sent right behind the watches
 		require.ErrorIs(t, r.Err, ErrConnectionLost)
 		c.await(Connected)
 		c.await(Disconnected)
@@ -735,9 +735,8 @@ func TestAServerThatDoesNotArmTheWatchesIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A server that is overloaded refuses to remove a watch. It is asked again, since that would go on sending
-// events for as long as the connection lasts (found by the simulation); but not while somebody else watches
-// the same path.
+// An overloaded server refuses to remove a watch. The request is repeated, since the watch would continue to send events
+// for as long as the connection lasts (found by the simulation); but not while another subscriber watches the same path.
 func TestAWatchThatIsNotRemovedAtOnce(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
 		c.create("/a", jute.ModePersistent)
@@ -777,7 +776,7 @@ func TestAWatchThatIsNotRemovedBeforeALoss(t *testing.T) {
 	})
 }
 
-// A server that takes a connection and says nothing, or begins a sentence, costs no more than the time for
+// A server that accepts a connection and sends nothing, or only the beginning of a frame, costs no more than the time for
 // one attempt.
 func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
 	for name, serve := range map[string]func(p *peer){

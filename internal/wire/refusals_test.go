@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every
-// other handshake claims nothing.
+// Each of three servers has to refuse, and for the session timeout, before the client tries anything else; from then on
+// every second handshake claims no zxid.
 func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 	var a refusalRecord
 	at := clockReading{t: time.Now()}

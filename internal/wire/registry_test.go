@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// table is a registry driven by hand: submit, write and answer are separate steps.
+// table is a registry driven by hand: submit, write and reply are separate steps.
 type table struct {
 	watchRegistry
 	t *testing.T
@@ -39,7 +39,7 @@ func (r *table) write(kind WatchKind, path string) (*heard, *Call) {
 	return h, r.written(h)
 }
 
-// exists is a call of exists that is written.
+// exists returns a written call of exists.
 func (r *table) exists(path string) (*heard, *Call) {
 	h := listen(Data, path)
 	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read(path)), Watch: &h.Watch}
@@ -54,7 +54,7 @@ func (r *table) armed(kind WatchKind, path string) *heard {
 	return h
 }
 
-// unwatch is what Session.Unwatch does.
+// unwatch does the same as Session.Unwatch.
 func (r *table) unwatch(h *heard) []*Call {
 	h.stopped = true
 	if e := h.entry; e != nil && slices.Contains(e.subscribers, &h.Watch) {
@@ -223,7 +223,7 @@ func TestALostCallArmsNothing(t *testing.T) {
 	r.empty()
 }
 
-// A subscriber leaves while another's call is failing: its watch must not stay.
+// A subscriber stops while another's call is failing: its watch must not stay.
 func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 	r := newTable(t)
 	a := r.armed(Data, "/x")
@@ -267,7 +267,7 @@ func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDeleted, "/x/y/z")))
 }
 
-// The server goes on sending a recursive watch's events until it has executed something else.
+// The server continues to send a recursive watch's events until it has executed another request.
 func TestAPersistentSubscriberMissesNothingWhenTheRecursiveOneLeaves(t *testing.T) {
 	r := newTable(t)
 	p, deep := r.armed(Persistent, "/x"), r.armed(Recursive, "/x")
@@ -325,8 +325,8 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 	}
 }
 
-// A one-shot that is on the server already is replaced by a persistent watch that comes later; the events
-// then come from that one.
+// A one-shot that is on the server already is replaced by a later persistent watch; then the events come from the
+// persistent one.
 func TestAPersistentWatchTakesOverTheOneShotsOfItsPath(t *testing.T) {
 	for _, persistent := range []WatchKind{Persistent, Recursive} {
 		r := newTable(t)
@@ -344,8 +344,8 @@ func TestAPersistentWatchTakesOverTheOneShotsOfItsPath(t *testing.T) {
 	}
 }
 
-// A persistent watch serves nobody before it is on its way: between a read without a flag and addWatch
-// nothing would watch.
+// A persistent watch serves no other subscriber before its addWatch is written: between a read without a flag and addWatch
+// there would be no watch.
 func TestAOneShotInFrontOfAPersistentWatchIsArmed(t *testing.T) {
 	r := newTable(t)
 	p := r.submit(listen(Persistent, "/x"))
@@ -407,7 +407,7 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	require.Len(t, calls, 1)
 	assert.Empty(t, gaps)
 	assert.Equal(t, jute.OpSetWatches, calls[0].Op, "servers before 3.6 know no other")
-	// A node that exists() found goes to the data list, else its deletion in the gap is lost. The own node comes
+	// A node that exists() found goes to the data list, else its deletion in the gap is lost. The hold's own node comes
 	// first.
 	want := jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
 		Exist: []string{"/absent"}, Child: []string{"/dir"}}
@@ -484,7 +484,7 @@ func TestRearmKeepsFramesSmall(t *testing.T) {
 	assert.Equal(t, 3000, persistent)
 }
 
-// A fresh connection is the time to watch no more than is needed.
+// On a new connection only the watches are armed that are needed.
 func TestRearmMakesAWatchShallowAgain(t *testing.T) {
 	r := newTable(t)
 	r.armed(Persistent, "/x")
@@ -504,8 +504,8 @@ func TestTheEndReturnsEverySubscriber(t *testing.T) {
 	r.empty()
 }
 
-// A server can name any path, and tells of as many as it likes: what it costs to look whom that concerns is
-// bounded by what is registered.
+// A server can name any path, and send any number of events: the cost of finding their watches is limited by the number of
+// registered watches.
 func TestADeepPathCostsNoMoreThanWhatIsRegistered(t *testing.T) {
 	r := newTable(t)
 	top, mid, child := r.armed(Recursive, "/"), r.armed(Recursive, "/a/b"), r.armed(Persistent, "/a/b/c")
@@ -531,7 +531,7 @@ func TestADeepPathCostsNoMoreThanWhatIsRegistered(t *testing.T) {
 	assert.Equal(t, watches(top), heardBy(r.fired(jute.EventNodeDataChanged, "/")))
 }
 
-// As many paths as fit go together, and at least one.
+// A request has as many paths as fit, and at least one.
 func TestPathsThatFit(t *testing.T) {
 	paths := []string{"/a", "/bc", "/d"} // 4 bytes more each
 	for room, want := range map[int]int{0: 1, 6: 1, 12: 1, 13: 2, 18: 2, 19: 3, 100: 3} {

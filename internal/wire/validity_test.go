@@ -26,7 +26,7 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 		v := connectedNow(t, Servers{Standalone: true}, 10*time.Second)
 		time.Sleep(3 * time.Second)
 		sent := readClock()
-		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts
+		time.Sleep(2 * time.Second) // the reply is slow; only the moment of sending counts
 		require.True(t, v.recordReply(sent, Local))
 		assert.Equal(t, 8*time.Second, v.Remaining())
 		time.Sleep(8*time.Second - time.Nanosecond)
@@ -59,7 +59,7 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 		assert.Equal(t, 4*time.Second, v.Remaining(), "it may yet report a touch")
 		v.recordConnecting(readClock())
 		time.Sleep(time.Second)
-		v.recordConnecting(readClock()) // the first unanswered one counts
+		v.recordConnecting(readClock()) // the first request without a reply counts
 		assert.Equal(t, 3*time.Second, v.Remaining(),
 			"a member with the low limit may have replaced the expiry")
 		require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
@@ -67,8 +67,8 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 	})
 }
 
-// A new leader, and a server that has restarted, give a session the time with which it was created, whatever
-// it has been granted since.
+// A new leader, and a server that has restarted, keep a session for the timeout of its creation, whatever it has been
+// granted since.
 func TestASessionNeverCountsForLongerThanWhenItWasCreated(t *testing.T) {
 	for name, rule := range map[string]Servers{
 		"exact": {Standalone: true}, "bound": {Stale: time.Second}, "heartbeat": {Report: time.Second},
@@ -86,8 +86,8 @@ func TestASessionNeverCountsForLongerThanWhenItWasCreated(t *testing.T) {
 	}
 }
 
-// A leader without a quorum grants what it likes, and a member that has granted less may report a touch when the client
-// is connected to another one.
+// A leader without a quorum may grant any timeout, and a member that has granted less may report a touch when the client is
+// connected to another one.
 func TestATimeoutNeverGrowsAgain(t *testing.T) {
 	for name, rule := range map[string]Servers{"bound": {Stale: time.Second}, "heartbeat": {Report: time.Second}} {
 		t.Run(name, bubbled(func(t *testing.T) {
@@ -133,13 +133,13 @@ func TestASessionOfAReadOnlyMemberIsNeverValidAndNeverLapses(t *testing.T) {
 	})
 }
 
-// byServer takes a member's word for nothing but commits.
+// byServer counts a member's replies only if they are commits.
 func byServer(timeout time.Duration, alone bool) Servers {
 	return Servers{Standalone: alone, Report: timeout / 8}
 }
 
-// What a server that stands alone has answered for stays true when it has become a member, and no answer of
-// the member adds to it.
+// The time that a standalone server has granted stays certain when the server has become a member, and no reply of the
+// member extends it.
 func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 	for name, commits := range map[string]bool{"commits": true, "no commit": false} {
 		t.Run(name, bubbled(func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 	}
 }
 
-// A handshake replaces the session's time: what was certain is so at most for as long as the shortest that
-// may have been granted since.
+// A handshake replaces the session timeout: a hold stays certain for the shortest timeout that may have been granted since,
+// at most.
 func TestLessIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newValidity(func(timeout time.Duration, _ bool) Servers {
@@ -196,7 +196,7 @@ func TestLessIsGranted(t *testing.T) {
 	})
 }
 
-// A hold that is lost by the clock takes the session with it, whoever looks first.
+// A hold that lapses takes its session with it, whichever call was the first to look at the clock.
 func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	for name, look := range map[string]func(*Validity) bool{
 		"Remaining": func(v *Validity) bool { return v.Remaining() <= 0 },
@@ -216,7 +216,7 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 			_, changed, _ := v.nextCheck()
 			time.Sleep(time.Nanosecond)
 			require.True(t, look(v))
-			<-changed // whoever waits for the time's end hears of it
+			<-changed // the wait for the lapse ends
 			left, _ := v.timeToLapse()
 			assert.Zero(t, left)
 			assert.False(t, v.recordReply(readClock(), Local))
@@ -224,7 +224,7 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	}
 }
 
-// A member without a quorum has no say, whatever it grants: not about the session's time either.
+// The grant of a member without a quorum does not count, nor does it change the session timeout.
 func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 	for name, granted := range map[string]time.Duration{"more": 40 * time.Second, "less": 5 * time.Second} {
 		t.Run(name, bubbled(func(t *testing.T) {

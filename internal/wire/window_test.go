@@ -74,7 +74,7 @@ func TestWindow(t *testing.T) {
 	assert.Equal(t, 65, (&Call{Body: make([]byte, 1<<20)}).windowCost())
 }
 
-// What goes in front overtakes what waits for room, and nothing else changes its place.
+// Urgent calls overtake the calls that wait for room, and no other call changes its place.
 func TestUrgentCallsGoInFront(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var seen []string
