@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// version makes a node: c is its czxid, m its mzxid.
+// version returns a node: c is its czxid, m its mzxid.
 func version(path string, c, m int64) *Node {
 	return &Node{Path: path, Stat: framework.Stat{Czxid: c, Mzxid: m}}
 }
@@ -31,7 +31,7 @@ func deleted(path string, c, m int64) Event {
 	return Event{Type: Deleted, Path: path, Old: version(path, c, m)}
 }
 
-// restored is a node of restored data, whose zxids were used before: only its time differs.
+// restored returns a node of restored data, whose zxids were used before: only its time differs.
 func restored(path string, c, m int64) *Node {
 	n := version(path, c, m)
 	n.Stat.Ctime, n.Stat.Mtime = 1, 1
@@ -137,7 +137,7 @@ func hasChild(tree map[string]*Node, path string) bool {
 	return false
 }
 
-// change does what the operation says if that is possible.
+// change applies the operation to the tree if that is possible.
 func (m *model) change(path string, op byte) {
 	m.zxid++
 	n := m.tree[path]
@@ -154,7 +154,7 @@ func (m *model) change(path string, op byte) {
 	}
 }
 
-// read plays one event back. It must fit to what is known.
+// read applies one event to the view, and checks that it fits.
 func (m *model) read() bool {
 	ev, ok, err := m.sub.nextEvent()
 	require.NoError(m.t, err)
@@ -179,8 +179,8 @@ func (m *model) read() bool {
 	return true
 }
 
-// Whatever happens, and however the subscriber reads: each event fits to those before it, and in the end it
-// knows the tree.
+// For any changes, and any pace of the subscriber: each event fits to those before it, and in the end the view equals the
+// tree.
 func FuzzSubscription(f *testing.F) {
 	f.Add(uint8(1), []byte("\x00\x01\x02\x10\x11\x12\x30\x31\x32\x70"))
 	f.Add(uint8(3), []byte{0, 4, 8, 12, 5, 6, 9, 10, 255, 200, 0, 4, 8, 12, 14, 10, 6, 2})
@@ -208,7 +208,7 @@ func FuzzSubscription(f *testing.F) {
 	})
 }
 
-// A subscriber that never reads costs its buffer and two states per node, whatever happens for however long.
+// A subscriber that never reads costs its buffer and two states per node, however much changes.
 func TestAStreamThatIsNotRead(t *testing.T) {
 	m := &model{t: t, tree: map[string]*Node{}, view: map[string]*Node{}, sub: newSubscription(100)}
 	for i := range 200_000 {
@@ -234,7 +234,7 @@ func TestComparePaths(t *testing.T) {
 	}
 }
 
-// A subscriber that was behind, and has caught up, gives back what its backlog took.
+// A subscriber that was behind, and has read its backlog, frees the memory of the backlog.
 func TestABacklogThatWasRead(t *testing.T) {
 	const n, size = 50_000, 512
 	data := func() []byte { return make([]byte, size) }
@@ -257,7 +257,7 @@ func TestABacklogThatWasRead(t *testing.T) {
 	}
 }
 
-// HeapInUse is what is reachable, in bytes.
+// HeapInUse returns the number of reachable bytes.
 func HeapInUse() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Answers that have come and were not looked at, because the cache was busy, have set watches. Close takes
-// those off, too. Whether a busy cache sees its end or the answers first is a matter of chance.
+// Replies that wait, because the cache was busy, have set watches. Close removes these, too. Whether a busy cache handles
+// its end or the replies first is a matter of chance.
 func TestCloseWhileAnswersWait(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		for i := range 300 {
@@ -38,7 +38,7 @@ func TestCloseWhileAnswersWait(t *testing.T) {
 			}))
 			require.NoError(t, err)
 			<-busy
-			synctest.Wait() // the other answers are there
+			synctest.Wait() // the other replies have arrived
 			require.Greater(t, len(srv.Watches()), 20)
 			closeIt(tree, free)
 			require.Empty(t, srv.Watches(), "nothing is left on the server")
@@ -46,7 +46,7 @@ func TestCloseWhileAnswersWait(t *testing.T) {
 	})
 }
 
-// The same for the persistent watch, whose answer comes after that to a read.
+// The same for the persistent watch, whose reply comes after the reply to a read.
 func TestCloseWhileTheWatchWaits(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r")
@@ -60,7 +60,7 @@ func TestCloseWhileTheWatchWaits(t *testing.T) {
 				return data, nil
 			}))
 			require.NoError(t, err)
-			time.Sleep(2 * time.Second) // it was set meanwhile
+			time.Sleep(2 * time.Second) // the watch is set in this time
 			require.Equal(t, []zktest.WatchKind{zktest.RecursiveWatch}, kinds(srv))
 			read.Release()
 			<-busy
@@ -97,7 +97,7 @@ func TestCloseBeforeTheReplies(t *testing.T) {
 
 // closeIt closes a cache that is busy until free is closed.
 func closeIt(tree *cache.Cache, free chan struct{}) {
-	synctest.Wait() // what else is to come has come
+	synctest.Wait() // all other replies and events have arrived
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

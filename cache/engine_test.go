@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The callback of an answer is registered when the request is on its way, so that it may be called after that
-// of a later event. The server's zxid of before the last gap must not be taken for that of after it.
+// The callback of a reply is registered when the request has been sent, so it may be called after the callback of a later
+// event. The server's zxid from before the last gap must not count as a zxid from after it.
 func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := overheard(t, serverWith(t, "/r"))
@@ -36,7 +36,7 @@ func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 	})
 }
 
-// A question without an answer is asked again, whether a reconnect follows or not.
+// A request for the server's zxid that gets no reply is repeated, whether a reconnect follows or not.
 func TestAQuestionWithoutAnAnswer(t *testing.T) {
 	for _, err := range []error{
 		framework.ErrNotConnected,
@@ -49,7 +49,7 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 			c.engine.postCall(func() {
 				w := c.engine.watching.(*persistentStrategy)
 				w.handleGap()
-				w.zxidRequests++ // the true answer is to another question
+				w.zxidRequests++ // this request is not the one whose reply will come
 				w.handleZxid(w.zxidRequests, 0, err)
 				close(asked)
 			})
@@ -98,8 +98,8 @@ func TestNotInSyncIfTheFirstRepliesAreLate(t *testing.T) {
 	})
 }
 
-// What a connection has revealed waits until that connection is reported, but only for a while. Until then
-// the cache is not in sync.
+// Changes that a new connection has revealed wait until that connection is reported, but only for a while. Until then the
+// cache is not in sync.
 func TestAConnectionThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serverWith(t, "/r")
@@ -109,7 +109,7 @@ func TestAConnectionThatIsNotReported(t *testing.T) {
 		require.NoError(t, srv.Create("/r/new", nil))
 		<-hold.Struck()
 		synctest.Wait()
-		c.engine.postCall(func() { c.engine.publishing.reported.connections-- }) // as if the word were still on its way
+		c.engine.postCall(func() { c.engine.publishing.reported.connections-- }) // as if the report were still on its way
 		hold.Release()
 		assert.Empty(t, events())
 		assert.False(t, c.Progress().Synced, "what it has read cannot be seen yet")
@@ -139,8 +139,8 @@ func TestASessionThatIsNotReported(t *testing.T) {
 	})
 }
 
-// The session of such a connection may end, and the next one be long in coming. The cache must not run in
-// circles until then, for the sake of a report that nobody expects any more.
+// The session of such a connection may end, and the next session may take long to begin. Until then the cache must not loop
+// without a pause for a report that will not come.
 func TestAConnectionThatIsNotReportedInASessionThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serverWith(t, "/r")
@@ -155,7 +155,7 @@ func TestAConnectionThatIsNotReportedInASessionThatEnds(t *testing.T) {
 		assert.Empty(t, events())
 		refuse := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.CutBefore, After: 1, Times: -1})
 		srv.Expire(srv.Sessions()[0].ID)
-		time.Sleep(10 * reportWait) // does not end while somebody runs in circles
+		time.Sleep(10 * reportWait) // would never end while a goroutine loops without a pause
 		refuse.Remove()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -164,15 +164,15 @@ func TestAConnectionThatIsNotReportedInASessionThatEnds(t *testing.T) {
 	})
 }
 
-// Also when changes are shown as they are read, one by one: what is created below a node that was made anew
-// while there was no connection was never below the old one. The child's answer comes before it is known
-// which node is above it, and may do so again: because a look at a node with much data has found no more than
-// that it must be read, because the node's own answer came too soon, or because a read was refused.
+// The same while changes are shown as they are read, one by one: a child that was created below a new node, which replaced
+// another one during an outage, never was a child of the old node. The child's reply comes before the cache knows which
+// node is above it, and may do so again: because the comparison of a node with much data has only found that its data must
+// be read, because the reply about the node itself came too soon, or because a read was refused.
 func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	for name, story := range map[string]struct {
-		root, above string // what is replaced, and the node of which there is another child
+		root, above string // the node that is replaced, and the node that gets another child
 		large       string // a node with much data
-		refused     int    // so many reads go well before one is refused; negative: none is
+		refused     int    // the number of reads that succeed before one is refused; negative: none is refused
 	}{
 		"below the root":             {"/r", "/r", "", -1},
 		"below a large root":         {"/r", "/r", "/r", -1},
@@ -187,7 +187,7 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond}) // no two answers arrive together
+				srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond}) // no two replies arrive together
 				grow := func() {
 					require.NoError(t, srv.Create(story.above, nil))
 					if story.large != "" {
@@ -201,7 +201,7 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 				srv.Cut(0)
 				require.NoError(t, srv.DeleteAll(story.root))
 				grow()
-				<-hold.Struck() // the question whether anything was missed
+				<-hold.Struck() // the request that finds out whether anything was missed
 				require.NoError(t, srv.Create(story.above+"/1", nil))
 				time.Sleep(10 * time.Millisecond)
 				synctest.Wait()
@@ -230,7 +230,7 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 		c, events := overheard(t, srv)
 		c.engine.postCall(func() {
 			c.engine.oneByOne()
-			c.engine.reads.awaited++ // there is something else to be read
+			c.engine.reads.awaited++ // as if another read were waiting
 		})
 		srv.Inject(refused("/r/new", 0))
 		srv.Delay(0, 50*time.Millisecond)
@@ -242,13 +242,13 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 	})
 }
 
-// oneByOne has an engine read nodes one by one, and show them as they are read.
+// oneByOne makes an engine read nodes one by one, and show them as they are read.
 func (e *engine) oneByOne() {
 	e.reads.sizes.single = true
 	e.store.setLoose(true)
 }
 
-// refused refuses one read below prefix, after that many.
+// refused returns a fault that refuses one read below prefix, after that many.
 func refused(prefix string, after int) zktest.Fault {
 	return zktest.Fault{
 		Op: "getData", PathPrefix: prefix, After: after, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
@@ -261,7 +261,7 @@ func serverWith(t *testing.T, path string) *zktest.Server {
 	return srv
 }
 
-// overheard is a cache of /r that is in sync, and what it has told of nodes since.
+// overheard returns a cache of /r that is in sync, and a function that returns its events about nodes since.
 func overheard(t *testing.T, srv *zktest.Server, opts ...Option) (c *Cache, events func() []string) {
 	client, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
 	require.NoError(t, err)
@@ -286,8 +286,8 @@ func overheard(t *testing.T, srv *zktest.Server, opts ...Option) (c *Cache, even
 	}
 }
 
-// The callback of the answer that shows a parent's Stat may be called after a later event, too. What the
-// event has changed of the Stat is not in that answer.
+// The callback of the reply that shows a parent's Stat may be called after a later event, too. The reply does not have the
+// event's change of the Stat.
 func TestALateAnswerAboutAParent(t *testing.T) {
 	for what, change := range map[string]func(*zktest.Server) error{
 		"a creation": func(srv *zktest.Server) error { return srv.Create("/r/new", nil) },
@@ -389,8 +389,8 @@ func TestCloseWhileAReplyWaits(t *testing.T) {
 	}
 }
 
-// When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in
-// it, and not for all that ever did.
+// When changes come as fast as they can be read the queue is never empty. Its memory is limited by its present length, not
+// by all items that it ever had.
 func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 	var q fifoQueue[int]
 	for i := range 100 {
@@ -406,8 +406,8 @@ func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
 	assert.Less(t, cap(q.items), 1000)
 }
 
-// Changes that come while a decoder takes its time do not fill the memory. When the decoder is back, the
-// cache becomes equal to the tree. So it is the second time.
+// Changes during a slow call of the decoder do not fill the memory. When the decoder returns, the cache becomes equal to
+// the tree. The second time is no different.
 func TestNoticesThatWaitForADecoder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serverWith(t, "/r")

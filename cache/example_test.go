@@ -231,7 +231,7 @@ func ExampleFilter() {
 	// Created /jobs/b
 }
 
-// A service that restarts begins with what it knew, and hears what has changed since.
+// A service that restarts begins with the snapshot, and gets the changes since.
 func ExampleWithSnapshot() {
 	server, client, end := setUp("/config/color", "red", "/config/size", "10")
 	defer end()

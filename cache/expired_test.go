@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A member without a quorum says of a session that it has expired. It cannot know that, and the session goes on: the
-// cache asks again (found by the simulation: it waited for the end of the session, which never came).
+// A member without a quorum reports the session expired. It cannot know that, and the session continues: the cache reads
+// again (found by the simulation: it waited for the end of the session, which never came).
 func TestAReadOnlyMemberCallsTheSessionExpired(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V37, zktest.V35} {
 		for _, op := range []zktest.Op{"getData", "getChildren2", "multiRead"} {

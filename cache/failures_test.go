@@ -18,8 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A late subscriber hears of what cannot be read, too, before it is told that this is all; and it can be
-// asked for.
+// A late subscriber also gets the failures, before Initialized; and Failures returns them.
 func TestFailuresForALateSubscriber(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/secret", "/r/b")
@@ -57,7 +56,7 @@ func TestFailuresForALateSubscriber(t *testing.T) {
 	})
 }
 
-// The same for the other kinds of caches: a parent that cannot be read is why there are no children.
+// The same for the other kinds of caches: if the parent cannot be read there are no children.
 func TestFailuresOfChildrenAndOfOneNode(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
@@ -79,7 +78,7 @@ func TestFailuresOfChildrenAndOfOneNode(t *testing.T) {
 	})
 }
 
-// size is how much data a cache holds.
+// size returns the size of a cache's data.
 func size(tree *cache.Cache) (sum int) {
 	for _, n := range tree.All() {
 		sum += len(n.Data)
@@ -87,8 +86,8 @@ func size(tree *cache.Cache) (sum int) {
 	return sum
 }
 
-// What there is no room for is said, everything else is held, and the room of what is deleted or becomes
-// smaller is given back.
+// Nodes for which there is no room are reported as failures, and all others are held. A node that is deleted or becomes
+// smaller frees its room.
 func TestDataLimit(t *testing.T) {
 	text := func(size int) string { return strings.Repeat("x", size) }
 	inflate := func(_ string, data []byte) ([]byte, error) { return bytes.Repeat(data, 400), nil }
@@ -136,7 +135,7 @@ func TestDataLimit(t *testing.T) {
 				require.NoError(t, srv.Delete("/r/b"))
 				time.Sleep(61 * time.Second)
 				settle()
-				if _, held := tree.Get("/r/c"); held { // which of the two has its turn first is open
+				if _, held := tree.Get("/r/c"); held { // either of the two may be read first
 					assert.Equal(t, []string{"/r/a"}, keys(tree.Failures()))
 				} else {
 					assert.Equal(t, []string{"/r/c"}, keys(tree.Failures()))
@@ -172,18 +171,18 @@ func TestDataThatJustFit(t *testing.T) {
 	})
 }
 
-// Nodes that cannot be decoded, and change again and again, do not fill the log. The cache still knows each.
+// Nodes that cannot be decoded, and change again and again, do not fill the log. Failures still has each.
 func TestNodesThatCannotBeDecodedDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
-		var log bytes.Buffer // written on one goroutine, read in between
+		var log bytes.Buffer // written by one goroutine, read in between
 		lines := func() int { synctest.Wait(); return strings.Count(log.String(), "cannot read a node") }
 		c := dial(t, srv, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		require.NoError(t, srv.Create("/r", nil))
 		require.NoError(t, srv.Create("/r/flaps", nil))
 		tree := open(t, c, "/r", cache.WithCompressedData())
 		for i := range 200 {
-			require.NoError(t, srv.Set("/r/flaps", []byte("not packed"))) // told each time: in between it can be read
+			require.NoError(t, srv.Set("/r/flaps", []byte("not packed"))) // reported each time: in between it can be read
 			synctest.Wait()
 			require.NoError(t, srv.Set("/r/flaps", zip(t, "packed")))
 			synctest.Wait()

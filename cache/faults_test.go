@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Some versions of ClickHouse Keeper report the path of the watch instead of that of the node.
+// Some versions of ClickHouse Keeper report the path of the watch in place of the node's.
 func TestAServerThatReportsWrongPaths(t *testing.T) {
 	for what, change := range map[string]func(t *testing.T, srv *zktest.Server){
 		"set":    func(t *testing.T, srv *zktest.Server) { require.NoError(t, srv.Set("/r/a/x", []byte("new"))) },
@@ -51,8 +51,8 @@ func TestAServerThatReportsWrongPaths(t *testing.T) {
 	}
 }
 
-// The right path in the event of somebody else's one-shot watch, which the cache hears of too, proves
-// nothing.
+// The right path in an event of another caller's one-shot watch, which the cache also receives, does not prove that the
+// server's recursive watches report right paths.
 func TestAServerThatReportsWrongPathsToRecursiveWatches(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/a/y")
@@ -69,7 +69,7 @@ func TestAServerThatReportsWrongPathsToRecursiveWatches(t *testing.T) {
 	})
 }
 
-// A server that changes the root is not taken for one that lies.
+// Changes of the root are not taken for events with a wrong path.
 func TestChangesOfTheRootAreNotDoubted(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
@@ -117,7 +117,7 @@ func TestWithoutMultiRead(t *testing.T) {
 	})
 }
 
-// There may be servers that close the connection on what they do not know without a word.
+// Some servers may close the connection, without a reply, on an operation that they do not have.
 func TestSilentRefusals(t *testing.T) {
 	for op, wantKinds := range map[string][]zktest.WatchKind{
 		"multiRead": {zktest.RecursiveWatch},
@@ -234,12 +234,12 @@ func TestABusyServer(t *testing.T) {
 			require.NoError(t, srv.Set("/r/new", []byte("newer")))
 			time.Sleep(200 * time.Millisecond)
 			synctest.Wait()
-			same(t, srv, tree) // the pauses begin short again
+			same(t, srv, tree) // the pauses begin with the shortest again
 		})
 	}
 }
 
-// The watch is lost with its request: what happens until it is set again is found.
+// The watch is lost with its request: changes until it is set again are found.
 func TestTheWatchComesLate(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -258,8 +258,8 @@ func TestTheWatchComesLate(t *testing.T) {
 	}
 }
 
-// The server refuses the watch for a while and answers the reads: what happens between those and the watch is
-// found when that is set, and not before has everything been read.
+// The server refuses the watch for a while and replies to the reads: changes between these and the watch are found when
+// that is set, and only then is the cache in sync.
 func TestTheWatchComesAfterTheLoad(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/b")
@@ -280,7 +280,7 @@ func TestTheWatchComesAfterTheLoad(t *testing.T) {
 	})
 }
 
-// Data that was wiped, with zxids that begin again.
+// Wiped data, with zxids that begin again.
 func TestWipedData(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 50)
@@ -320,7 +320,7 @@ func TestARestoredNodeWithTheZxidsOfTheEarlier(t *testing.T) {
 	})
 }
 
-// A connection that breaks during the load goes on where it was.
+// After a connection breaks during the load, the load continues where it was.
 func TestCutsDuringTheLoad(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 1000)
@@ -332,8 +332,8 @@ func TestCutsDuringTheLoad(t *testing.T) {
 	})
 }
 
-// The Stat of a node arrives, and shows that there are new children, but the session ends before the list
-// does. In the next session the Stat is the same as the one that is known, and still the children are not.
+// The Stat of a node arrives, and shows that there are new children, but the session ends before the list arrives. In the
+// next session the Stat is unchanged, but the cache must still read the list.
 func TestAListThatNeverCame(t *testing.T) {
 	for after := range 4 {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
@@ -358,15 +358,15 @@ func TestAListThatNeverCame(t *testing.T) {
 	}
 }
 
-// A server skips the request that arms the watch again, and answers the next: the Stat of a parent then shows
-// a child that nobody has told of. It must not be taken for one that is known.
+// A server skips the request that arms the watch again, and replies to the next one: the Stat of a parent then shows a
+// child without an event. The cache must not believe that it knows all children.
 func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a/x", "/r/a/y")
 		tree := open(t, c, "/r")
 		l := listenTo(t, tree)
 		settle()
-		require.NoError(t, srv.Delete("/r/a/x")) // the parent's Stat is to be read, a little later
+		require.NoError(t, srv.Delete("/r/a/x")) // the parent's Stat will be read a little later
 		time.Sleep(100 * time.Millisecond)
 		skipped := srv.Inject(zktest.Fault{Op: "setWatches2", Action: zktest.DropRequest})
 		srv.Cut(0)
@@ -381,8 +381,7 @@ func TestAnAnswerOnAConnectionWithoutTheWatch(t *testing.T) {
 	})
 }
 
-// In a new session the watch is refused for long. What has been read meanwhile is shown, though more may be
-// missing.
+// In a new session the watch is refused for long. The cache shows its reads of that time, though more may be missing.
 func TestAWatchThatIsRefusedForLong(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
@@ -403,8 +402,8 @@ func TestAWatchThatIsRefusedForLong(t *testing.T) {
 	})
 }
 
-// Something else that is under way may keep a cache from asking what it has missed, for longer than a
-// request waits for its turn. There is no next reconnect to be waited for then.
+// Another request in flight may keep the cache's request for the server's zxid waiting, longer than a request waits for its
+// turn. Then the cache must not wait for the next reconnect.
 func TestAQuestionThatWasNotSent(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		create(t, srv, "/r/a", "/other")
@@ -426,7 +425,7 @@ func TestAQuestionThatWasNotSent(t *testing.T) {
 		create(t, srv, "/r/missed")
 		time.Sleep(500 * time.Millisecond)
 		hold := srv.Inject(zktest.Fault{Op: "getData", PathPrefix: "/other", Action: zktest.HoldReply})
-		// will be the first on the new connection
+		// this request will be the first on the new connection
 		first := c.GetData().InBackground().ForPath(t.Context(), "/other")
 		gate <- struct{}{}
 		<-hold.Struck()
@@ -442,7 +441,7 @@ func TestAQuestionThatWasNotSent(t *testing.T) {
 	})
 }
 
-// ticket is a login that fails while it has run out.
+// ticket is a login that fails once its ticket has expired.
 type ticket struct{ out atomic.Bool }
 
 func (*ticket) Name() string { return "TICKET" }
@@ -456,8 +455,8 @@ func (l *ticket) Start(context.Context, string) (framework.SASLLogin, error) {
 
 func (*ticket) Step([]byte) (response []byte, done bool, err error) { return []byte{}, true, nil }
 
-// attempts counts what a client is asked for in the background, and says when that is more than anybody with
-// sense asks for. In virtual time nothing else would end a cache that asks without a pause.
+// attempts counts a client's requests in the background, and closes many at a number that no correct cache reaches. In
+// virtual time nothing else would end a cache that sends requests without a pause.
 type attempts struct {
 	n    atomic.Int64
 	many chan struct{}
@@ -483,8 +482,8 @@ func (a *attempts) pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// While no server accepts the login every request is refused at once. The cache asks from time to time, and
-// goes on when it is accepted.
+// While no server accepts the login every request is refused immediately. The cache retries from time to time, and
+// continues when the login is accepted.
 func TestWhileTheLoginIsRefused(t *testing.T) {
 	for name, opts := range watching {
 		t.Run(name, func(t *testing.T) {
@@ -494,7 +493,7 @@ func TestWhileTheLoginIsRefused(t *testing.T) {
 				c := dial(t, srv, framework.WithSASL(login), framework.WithHooks(asked.hooks()),
 					framework.WithSessionTimeout(5*time.Minute))
 				loaded := open(t, c, "/r", opts...)
-				// Something to read later, from a time when the login was in order.
+				// A read that is due later, from a time when the login was accepted.
 				require.NoError(t, srv.Delete("/r/dir-0001/node-00000100"))
 				login.out.Store(true)
 				srv.Cut(0)

@@ -64,7 +64,7 @@ func TestFollowNode(t *testing.T) {
 		}
 		assert.Equal(t, "4", string(latest(t, states).Data), "a slow receiver gets the last state")
 
-		// A change during an outage, and none.
+		// A change during an outage, and an outage without a change.
 		for _, data := range []string{"5", ""} {
 			srv.Pause()
 			srv.Cut(0)
@@ -149,7 +149,7 @@ func TestFollowNodeFails(t *testing.T) {
 		srv.Stop()
 		_, _, err := cache.FollowNode(soon, c, "/a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_ = c.Close() // without a server it is not acknowledged
+		_ = c.Close() // without a server the close is not acknowledged
 		synctest.Wait()
 		assert.Less(t, runtime.NumGoroutine(), before)
 		_, _, err = cache.FollowNode(t.Context(), c, "/a")

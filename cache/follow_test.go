@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// followed is what a loop over Follow has got. It is for a test that waits until everything rests.
+// followed records the states that a loop over Follow gets. It is for a test that waits until all goroutines wait.
 type followed struct {
 	seen []map[string]cache.Node
 	err  error
@@ -64,7 +64,7 @@ func TestFollow(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Equal(t, [][]string{nil, {"b"}, {"a", "c"}}, f.names(), "a transaction is one change")
 
-		// What happens while the connection is away is one change, and nothing is none.
+		// All changes during an outage are one change, and an outage without a change is none.
 		srv.Cut(0)
 		time.Sleep(time.Minute)
 		assert.Len(t, f.names(), 3)

@@ -34,7 +34,7 @@ func bubble(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Se
 	})
 }
 
-// ways are the ways of watching, which all keep the same promises.
+// ways runs a test with each way of watching; the promises are the same.
 func ways(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *framework.Client)) {
 	for _, profile := range []zktest.Profile{zktest.V37, zktest.V39, zktest.V35} {
 		t.Run(profile.String(), func(t *testing.T) { bubble(t, zktest.Config{Profile: profile}, f) })
@@ -55,7 +55,7 @@ func dial(t *testing.T, srv *zktest.Server, opts ...framework.Option) *framework
 	return c
 }
 
-// open makes a cache of a whole tree and waits for it.
+// open opens a cache of a whole tree, and waits until it is in sync.
 func open(t *testing.T, c *framework.Client, root string, opts ...cache.TreeOption) *cache.Cache {
 	t.Helper()
 	return synced(cache.NewTree(c, root, opts...))(t)
@@ -83,7 +83,7 @@ func synced[C interface {
 	}
 }
 
-// slowed has a subscriber call between before it takes the next event.
+// slowed makes a subscriber call between before it takes the next event.
 func slowed(events stream, between func(ev cache.Event)) stream {
 	return func(ctx context.Context) iter.Seq2[cache.Event, error] {
 		return func(yield func(cache.Event, error) bool) {
@@ -106,20 +106,20 @@ func expire(t *testing.T, srv *zktest.Server, c *framework.Client) {
 	<-s.Done()
 }
 
-// settle lets everything come to rest, also what waits for a second.
+// settle waits until no request is left, also those that wait for a second.
 func settle() {
 	synctest.Wait()
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
 }
 
-// state is a node as tests compare it.
+// state holds the properties of a node that tests compare.
 type state struct {
 	Data string
 	Stat framework.Stat
 }
 
-// wanted is what a cache of root must hold.
+// wanted returns the nodes that a cache of root must hold.
 func wanted(srv *zktest.Server, root string) map[string]state {
 	want := map[string]state{}
 	for path, n := range srv.Tree() {
@@ -140,7 +140,7 @@ func held(tree *cache.Cache) map[string]state {
 	return got
 }
 
-// same asserts that the cache is the tree.
+// same asserts that the cache equals the tree.
 func same(t *testing.T, srv *zktest.Server, tree *cache.Cache) {
 	t.Helper()
 	got := held(tree)
@@ -159,7 +159,7 @@ func same(t *testing.T, srv *zktest.Server, tree *cache.Cache) {
 	}
 }
 
-// diff says where two trees differ.
+// diff returns the differences of two trees.
 func diff[V comparable](want, got map[string]V) (lines []string) {
 	for path, w := range want {
 		if g, ok := got[path]; !ok {
@@ -186,12 +186,12 @@ func brief(v any) string {
 type listener struct {
 	done   chan struct{}
 	cancel context.CancelFunc
-	root   string // of a cache that tells of all that it holds; "" for others
+	root   string // of a cache that reports all nodes that it holds; "" for others
 	err    error  // once done is closed
 
 	mu     sync.Mutex
 	events []cache.Event
-	nodes  map[string]cache.Node // what the events amount to
+	nodes  map[string]cache.Node // the nodes that result from the events
 	failed map[string]bool
 	bad    []string // events that do not fit to those before
 }
@@ -204,7 +204,7 @@ func listen(t *testing.T, events stream) *listener {
 	return listenBelow(t, "", events)
 }
 
-// listenBelow is listen for a whole tree: a node's parent must have been told of before.
+// listenBelow is listen for a whole tree: a node's parent must have been reported before.
 func listenBelow(t *testing.T, root string, events stream) *listener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -272,7 +272,7 @@ func (l *listener) hear(ev cache.Event) {
 			complain("old %v, new %v, known %v", ev.Old, ev.New, old)
 		}
 		delete(l.nodes, ev.Path)
-		for path := range l.nodes { // a subscriber may drop all that is below
+		for path := range l.nodes { // none may be left below it: a subscriber may drop all of them
 			if ev.Path != "/" && strings.HasPrefix(path, ev.Path+"/") {
 				complain("%s is below it", path)
 			}
@@ -282,12 +282,12 @@ func (l *listener) hear(ev cache.Event) {
 	}
 }
 
-// above returns a node's parent; below is false when no event can have told of that.
+// above returns a node's parent; below is false if no event can have reported that.
 func (l *listener) above(path string) (parent string, below bool) {
 	return zkpath.Parent(path), l.root != "" && path != l.root
 }
 
-// take returns what has come since the last take, without what is about the connection.
+// take returns the events since the last take, except those about the connection.
 func (l *listener) take() (lines []string) {
 	for _, ev := range l.all() {
 		if ev.Type != cache.ConnectionChanged {
@@ -297,7 +297,7 @@ func (l *listener) take() (lines []string) {
 	return lines
 }
 
-// all is take with everything.
+// all returns all events since the last call.
 func (l *listener) all() []cache.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -306,7 +306,7 @@ func (l *listener) all() []cache.Event {
 	return events
 }
 
-// replays asserts that the events so far amount to the tree: same nodes, same data.
+// replays asserts that the events so far result in the tree: same nodes, same data.
 func (l *listener) replays(t *testing.T, srv *zktest.Server, root string) {
 	t.Helper()
 	l.mu.Lock()

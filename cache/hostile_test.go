@@ -81,7 +81,7 @@ func lying(srv *zktest.Server, watch string, others ...string) dialer {
 	})
 }
 
-// rewriting passes every frame from the server through f.
+// rewriting applies f to every frame from the server.
 func rewriting(dial dialer, f func(frame []byte) []byte) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -116,10 +116,10 @@ func (r *rewritten) Read(b []byte) (int, error) {
 	return r.out.Read(b)
 }
 
-// meddler dials a server that also says what a test wants.
+// meddler dials a server, and can change its frames and add others.
 type meddler struct {
 	srv     *zktest.Server
-	edit    func([]byte) []byte // what the server says, before the client reads it
+	edit    func([]byte) []byte // applied to the server's frames before the client reads them
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	clients []net.Conn
@@ -150,7 +150,7 @@ func (m *meddler) dial(ctx context.Context, network, addr string) (net.Conn, err
 	return theirs, nil
 }
 
-// say has the client told something, on the latest connection, when nothing else is said.
+// say sends a frame to the client, on the latest connection, when no other frame is on its way.
 func (m *meddler) say(frame []byte) {
 	synctest.Wait()
 	m.mu.Lock()
@@ -161,7 +161,7 @@ func (m *meddler) say(frame []byte) {
 
 func as(b []byte) []byte { return b }
 
-// meddled runs f with a client of a server that is meddled with.
+// meddled runs f with a client of a server behind a meddler.
 func meddled(t *testing.T, edit func([]byte) []byte, f func(t *testing.T, m *meddler, c *framework.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meddler{srv: zktest.RunT(t), edit: edit}
@@ -175,7 +175,7 @@ func meddled(t *testing.T, edit func([]byte) []byte, f func(t *testing.T, m *med
 	})
 }
 
-// A server may tell of nodes that cannot be. They could never be read, so the cache would have them as
+// A server may send events of nodes with impossible paths. They could never be read, so the cache would keep them as
 // failures for good.
 func TestAnEventOfANodeThatCannotBe(t *testing.T) {
 	meddled(t, as, func(t *testing.T, m *meddler, c *framework.Client) {
@@ -194,7 +194,7 @@ func TestAnEventOfANodeThatCannotBe(t *testing.T) {
 	})
 }
 
-// A name that is a path would make a node stand in two places.
+// A child's name with a slash would put a node in two places of the tree.
 func TestAListWithAPathForAName(t *testing.T) {
 	rename := func(b []byte) []byte { return bytes.ReplaceAll(slices.Clone(b), []byte("a_b"), []byte("a/b")) }
 	meddled(t, rename, func(t *testing.T, m *meddler, c *framework.Client) {

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// withLeaves plays a story on a server with ten leaves, up to the moment at which a cache that has read them
-// sets the watches of their children. then is called before the server executes that.
+// withLeaves opens a cache on a server with ten leaves, up to the moment when the cache has read them and sets the watches
+// of their children. then is called before the server executes that.
 func withLeaves(t *testing.T, profile zktest.Profile, fault zktest.Fault,
 	then func(t *testing.T, srv *zktest.Server, c *framework.Client)) {
 	bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -47,7 +47,7 @@ func withLeaves(t *testing.T, profile zktest.Profile, fault zktest.Fault,
 	})
 }
 
-// What happens to leaves after they were read, and before their watches are set, is not missed.
+// Changes of leaves after their read, and before their watches are set, are not missed.
 func TestLeavesThatChangeBeforeTheirWatchesAreSet(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V35, zktest.V37, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestARefusedSetWatchesIsNotRepeated(t *testing.T) {
 	})
 }
 
-// A reply that is lost, or a refusal for a passing reason, does not mean that the server has no setWatches: the watches of later
+// A lost reply, or a refusal for a temporary reason, does not mean that the server has no setWatches: the watches of later
 // leaves are set by one request again.
 func TestALostSetWatchesIsNoRefusal(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply, zktest.ReplyError} {
@@ -119,7 +119,7 @@ func TestLeavesWhenTheConnectionIsLost(t *testing.T) {
 	}
 }
 
-// A persistent watch that somebody has on a leaf is not replaced, before 3.9, and serves the cache, too.
+// A user's persistent watch on a leaf is not replaced, before 3.9, and serves the cache, too.
 func TestLeavesWithPersistentWatches(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V37, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLeavesWithLongPaths(t *testing.T) {
 	})
 }
 
-// The connection is lost while leaves that were read wait for those that are still to be read. What is loaded after that is
+// The connection is lost while leaves that were read wait for leaves whose reads are still to come. The load after that is
 // exact: a transaction is shown as a whole.
 func TestLeavesThatWaitWhenTheConnectionIsLost(t *testing.T) {
 	for _, replies := range []int{0, 1, 5, 9} {

@@ -17,10 +17,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// replacements has a node replaced 200 times, each time in one transaction, by one of the same or of another
-// name, and every look in between find a state that was.
+// replacements replaces a node 200 times, each time in one transaction, by another of the same or of a different name.
+// Every read of the cache in between must return a state that the tree has had.
 func replacements(t *testing.T, names []string, rest func(i int) time.Duration) {
-	// What a server has to say of a transaction arrives piece by piece, and an answer takes its time.
+	// The events of a transaction arrive one by one, and replies take time.
 	bothWays(t, zktest.Config{Pace: 300 * time.Microsecond}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
 	) {
@@ -67,7 +67,7 @@ func replacements(t *testing.T, names []string, rest func(i int) time.Duration) 
 			for _, path := range all[min(2, len(all)):] {
 				listed = append(listed, strings.TrimPrefix(path, "/r/d/"))
 			}
-			// Each is a look of its own; to ask for one node after the other is as many.
+			// Each list is one read of the cache; a read of one node after the other is several.
 			lists := [][]string{listed, under, some}
 			if len(names) == 1 {
 				lists = append(lists, there)
@@ -98,7 +98,7 @@ func TestANodeReplacedByATransaction(t *testing.T) {
 			})
 		}
 	}
-	t.Run("after a while", func(t *testing.T) { // in which changes that were withheld have been shown
+	t.Run("after a while", func(t *testing.T) { // a time after which withheld changes have been shown
 		replacements(t, []string{"x", "y"}, func(i int) time.Duration {
 			if i == 10 {
 				return 2 * time.Second
@@ -108,8 +108,8 @@ func TestANodeReplacedByATransaction(t *testing.T) {
 	})
 }
 
-// Changes that come so fast that there never is a moment at which all is known are not kept back for long,
-// and the cache stays in sync.
+// When changes come so fast that the cache never has read everything, they are not withheld for long, and the cache stays
+// in sync.
 func TestChangesWithoutAPause(t *testing.T) {
 	bothWays(t, zktest.Config{Pace: 100 * time.Microsecond}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
@@ -137,7 +137,7 @@ func TestChangesWithoutAPause(t *testing.T) {
 	})
 }
 
-// watching are the options of a cache with the persistent watch and of one with one-shot watches.
+// watching holds the options of a cache with the persistent watch and of one with one-shot watches.
 var watching = map[string][]cache.TreeOption{"persistent": nil, "one-shot": {cache.WithOneShotWatches()}}
 
 // optionStory is a test with options for the cache that it opens.
@@ -152,8 +152,8 @@ func bothWays(t *testing.T, cfg zktest.Config, f optionStory) {
 	}
 }
 
-// outage cuts the connection, has something happen meanwhile, and something else when the client is back and
-// waits for the first answer to what it asks.
+// outage cuts the connection, calls meanwhile during the outage, and calls back when the client is connected again and the
+// cache waits for the first reply to its reads.
 func outage(t *testing.T, srv *zktest.Server, meanwhile, back func()) {
 	t.Helper()
 	var holds []*zktest.Injection
@@ -172,8 +172,8 @@ func outage(t *testing.T, srv *zktest.Server, meanwhile, back func()) {
 	settle()
 }
 
-// A node comes while there is no connection, and a child of it when there is one again, before the cache has
-// asked what it has missed.
+// A node is created during an outage, and its child after the reconnect, before the cache has read the changes that it
+// missed.
 func TestAChildBeforeItsParentIsRead(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
@@ -189,8 +189,8 @@ func TestAChildBeforeItsParentIsRead(t *testing.T) {
 	})
 }
 
-// A node is deleted and made anew while there is no connection. What is created below it when there is one
-// again was never below the old one.
+// A node is deleted and created again during an outage. A child that is created after the reconnect never was a child of
+// the old node.
 func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
 	for name, root := range map[string]string{"root": "/r", "below": "/r/dir"} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestAChildOfAnotherNodeOfThatName(t *testing.T) {
 	}
 }
 
-// The same for a subscriber that reads slowly and drops all that is below a deleted node.
+// The same for a subscriber that reads slowly and drops all nodes below a deleted one.
 func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
@@ -230,7 +230,7 @@ func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
 		}))
 		settle()
 		l.take()
-		outage(t, srv, func() { // two changes of the connection, and one event more has room
+		outage(t, srv, func() { // room for two changes of the connection, and one more event
 			require.NoError(t, srv.DeleteAll("/r"))
 			create(t, srv, "/r")
 		}, func() { create(t, srv, "/r/1") })
@@ -241,11 +241,10 @@ func TestAChildOfAnotherNodeOfThatNameForASlowSubscriber(t *testing.T) {
 	})
 }
 
-// A node and its child are replaced while the cache reads what there is for the first time: until there has
-// been a moment at which all is known, what is read is shown. The child that was asked for before counts only
-// when it is known which node it is below: not while it is open whether anything was missed, not when the
-// look at a node with much data has found no more than that it must be read, and not when the node's own
-// answer did not count.
+// A node and its child are replaced during the first load. Until the cache has read everything once, it shows each read.
+// The reply about the child, which was requested earlier, counts only when it is known which node the child is below: not
+// while the cache does not know whether it missed events, not when the comparison of a node with much data has only found
+// that its data must be read, and not when the reply about the node itself did not count.
 func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 	for _, big := range []string{"none", "/r", "/r/dir"} {
 		t.Run(big, func(t *testing.T) {
@@ -282,7 +281,7 @@ func TestAChildOfAnotherNodeOfThatNameInTheFirstLoad(t *testing.T) {
 	}
 }
 
-// A reconnect is reported before the changes that it revealed.
+// A reconnect is reported before the changes that it has revealed.
 func TestReconnectedComesFirst(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
@@ -308,8 +307,8 @@ func TestReconnectedComesFirst(t *testing.T) {
 	})
 }
 
-// As long as it is open whether anything was missed, or what the one-shot watches have told is not read, the
-// cache does not say that it is in sync.
+// The cache is not in sync as long as it may have missed changes, or has not read all nodes that one-shot watches have
+// reported.
 func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
@@ -380,9 +379,9 @@ func TestNotInSyncAfterASecondReconnect(t *testing.T) {
 	})
 }
 
-// A second connection is lost while the comparison after the first gap is under way, and nothing has changed in the second
-// gap. The first reply of the comparison has brought the newest zxid, so the server's zxid shows no change: the reads that
-// were in flight find the changes of the first gap.
+// A second connection is lost while the comparison after the first gap is in progress, and nothing has changed in the
+// second gap. The first reply of the comparison has brought the newest zxid, so the server's zxid shows no change: the
+// reads that were in flight find the changes of the first gap.
 func TestASecondReconnectDuringTheComparison(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(
 		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,

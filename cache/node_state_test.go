@@ -30,7 +30,7 @@ func FuzzNodeState(f *testing.F) {
 	})
 }
 
-// nodeModel is a node with the engine's queue and the requests in flight, and when what happened.
+// nodeModel is a node with the engine's queue and the requests in flight, and the times of its events.
 type nodeModel struct {
 	t     *testing.T
 	state nodeState
@@ -38,14 +38,14 @@ type nodeModel struct {
 
 	data, list fetched
 	doubted    int // when another node may have got the name
-	proved     int // when the read was sent that has shown which node has it
+	proved     int // when the read was sent that has proved which node has the name
 	awaited    int
 }
 
-// fetched is what the model has of one part of the node.
+// fetched is the model's state of one part of the node.
 type fetched struct {
 	queued, inFlight bool
-	sent, changed    int // when
+	sent, changed    int // times
 }
 
 func (m *nodeModel) happens(ev nodeInput) (effects nodeEffects) {
@@ -60,7 +60,7 @@ func (m *nodeModel) happens(ev nodeInput) (effects nodeEffects) {
 			return 0
 		}
 	case dataReplied, dataFailed, compareFailed, dataWatchSet:
-		if !m.data.inFlight || ev == dataWatchSet && m.state.hasAny(dataWatch) { // a read sets no watch that is set
+		if !m.data.inFlight || ev == dataWatchSet && m.state.hasAny(dataWatch) { // a read does not set a watch again
 			return 0
 		}
 	case listReplied, listFailed, listWatchSet:
@@ -90,7 +90,7 @@ func (m *nodeModel) happens(ev nodeInput) (effects nodeEffects) {
 	return effects
 }
 
-// count notes for how many nodes the load waits.
+// count records for how many nodes the load waits.
 func (m *nodeModel) count(effects nodeEffects) {
 	if effects&awaitMore != 0 {
 		m.awaited++
@@ -160,7 +160,7 @@ func (m *nodeModel) remember(ev nodeInput, effects nodeEffects) {
 	}
 }
 
-// holds asserts what holds always.
+// holds asserts the properties of every state.
 func (m *nodeModel) holds() {
 	s, t := m.state, m.t
 	require.Equal(t, m.data.queued, s.data.isQueued(), "a read in the queue")
@@ -179,7 +179,7 @@ func (m *nodeModel) holds() {
 	}
 }
 
-// comesToRest asserts that two reads of each part, when nothing happens any more, are all that is still missing.
+// comesToRest asserts that two reads of each part complete the node if there are no more events.
 func (m *nodeModel) comesToRest() {
 	for range 2 {
 		for _, ev := range []nodeInput{dataSent, dataReplied, listSent, listReplied, readHandled} {

@@ -20,8 +20,8 @@ import (
 
 var writeTable = flag.Bool("table", false, "write testdata/node_states.txt")
 
-// The golden table of what every step of the cache does to the state of a node, in every state that a walk reaches from that
-// of a new node. go test ./cache -run TestNodeTable -table writes it.
+// The golden table of the effects of all steps on the state of a node, in every state that a walk reaches from that of a
+// new node. go test ./cache -run TestNodeTable -table writes it.
 func TestNodeTable(t *testing.T) {
 	const file = "testdata/node_states.txt"
 	var b strings.Builder
@@ -45,24 +45,24 @@ func TestNodeTable(t *testing.T) {
 	assert.Equal(t, strings.Split(string(want), "\n"), strings.Split(b.String(), "\n"))
 }
 
-// scene is an engine with one node whose state is looked at: the root, or /r/n.
+// scene is an engine with one node whose state is examined: the root, or /r/n.
 type scene struct {
 	*engine
 	n      *treeNode
 	result string // of the step
 }
 
-// step is something that happens to the node.
+// step is an event that the node may get.
 type step struct {
 	name string
 	when func(nodeState) bool // nil: in every state of a node in the tree
 	late bool                 // also to a node that has left the tree
 	root bool                 // the node is the root
-	set  func(*scene)         // what is there before
+	set  func(*scene)         // prepares the scene
 	do   func(*scene)
 }
 
-// newScene makes an engine in the session of another.
+// newScene returns an engine in the session of another.
 func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	e := &engine{
 		cfg: config{client: from.cfg.client, root: "/r", maxDepth: -1, dataLimit: 1 << 20, oneShot: oneShot},
@@ -96,7 +96,7 @@ func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	return sc
 }
 
-// exists makes the node one that was read, with a child of that name unless it is "".
+// exists makes the node a read one, with a child of that name unless it is "".
 func (s *scene) exists(size int32, kid string) {
 	s.store.putNode(s.n, nil, statOf(size, len(kid)))
 	if kid != "" {
@@ -110,7 +110,7 @@ func statOf(size int32, children int) framework.Stat {
 	}
 }
 
-// play plays a step, and returns the state after it with its effects.
+// play performs a step, and returns the state after it with its effects.
 func play(from *engine, oneShot bool, s step, before nodeState) (after nodeState, effects string) {
 	sc := newScene(from, oneShot, s, before)
 	e, path := sc.engine, sc.store.pathOf(sc.n)
@@ -174,7 +174,7 @@ func queueOf(e *engine, n *treeNode) (data, list int) {
 	return data, list
 }
 
-// row is a state as the table has it, by component.
+// row is a state by component, as in the table.
 type row [8]string
 
 var components = row{"data", "list", "identity", "childrenKnown", "eventsMissed", "awaitedForSync", "dataWatch", "listWatch"}
@@ -240,8 +240,8 @@ type line struct {
 	effects       string
 }
 
-// factor writes the rows of one step. What happens to a component whatever the others are, and without having a part in what
-// happens to them, is written apart: so few lines are as exact as all rows.
+// factor writes the rows of one step. If a component changes independently of the others, and has no effect on them, it is
+// written separately: so few lines are as exact as all rows.
 func factor(b *strings.Builder, name string, rows []line) {
 	fmt.Fprintf(b, "\n%s: %d states\n", name, len(rows))
 	isGone := func(l line) bool { return l.before[0] == gonePart }
@@ -265,7 +265,7 @@ func factor(b *strings.Builder, name string, rows []line) {
 			alone[l.before[c]] = l.after[c]
 			rest := l
 			rest.before[c], rest.after[c] = "", ""
-			if l.after[0] == gonePart { // whatever the components were
+			if l.after[0] == gonePart { // for any components
 				rest.after = row{gonePart}
 			}
 			if now, known := others[rest.before]; known && now != rest {
@@ -320,7 +320,7 @@ func sortedKeys(m map[string]string) (keys []string) {
 	return keys
 }
 
-// stepsOf returns what may happen to a node.
+// stepsOf returns the steps that are possible for a node.
 func stepsOf(oneShot bool) []step {
 	steps := slices.Concat(wishSteps(), readSteps(), answerSteps())
 	if oneShot {

@@ -11,7 +11,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server before 3.6 closes the connection on what a cache needs of later ones, and the connection's loss ends holds.
+// A server before 3.6 closes the connection on the newer operations that a cache uses, and the loss of the connection ends
+// holds.
 func TestACacheCostsNoConnection(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {

@@ -23,9 +23,9 @@ var (
 	seeds     = flag.Int("seeds", 0, "how many random histories; 0: 100, 30 with -short, 1000 with CURATOR_TEST_SCHEDULES=all")
 )
 
-// A writer changes a tree at random, through cuts, expiries, restarts and hangs. In the end the cache is
-// equal to the tree, and so is what the events amount to, for a subscriber that keeps up and for one that
-// does not. Every event fits to those before it.
+// A writer changes a tree at random, through cuts, expiries, restarts and hangs. In the end the cache equals the tree, and
+// so do the nodes that result from the events, for a subscriber that keeps up and for one that does not. Every event fits
+// to those before it.
 func TestRandomHistories(t *testing.T) {
 	n := *seeds
 	switch {
@@ -59,8 +59,8 @@ type writer struct {
 	*rand.Rand
 	srv   *zktest.Server
 	root  string
-	nodes int // about how many there are to be
-	have  int // about how many there are
+	nodes int // about how many nodes the tree should have
+	have  int // about how many it has
 	large bool
 }
 
@@ -100,7 +100,7 @@ func history(t *testing.T, seed uint64) {
 	settle()
 	same(t, w.srv, tree)
 	quick.replays(t, w.srv, w.root)
-	time.Sleep(2 * time.Minute) // for the slow one
+	time.Sleep(2 * time.Minute) // for the slow subscriber
 	synctest.Wait()
 	slow.replays(t, w.srv, w.root)
 	for _, l := range []*listener{quick, slow} {
@@ -115,7 +115,7 @@ func history(t *testing.T, seed uint64) {
 	}
 }
 
-// burst is some writes, all at once or over some time.
+// burst makes some writes, all together or over some time.
 func (w *writer) burst() {
 	pace := []time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Second}[w.IntN(4)]
 	most := 40
@@ -131,7 +131,7 @@ func (w *writer) burst() {
 	}
 }
 
-// trouble is a fault and, often, writes while it lasts.
+// trouble causes a fault and, often, makes writes while it lasts.
 func (w *writer) trouble() {
 	s := w.srv
 	switch w.IntN(9) {
@@ -165,7 +165,7 @@ func (w *writer) trouble() {
 		w.burst()
 		s.Heal()
 	case 8:
-		// A request of the cache's is struck: its answer gets lost, or comes late.
+		// A fault strikes a request of the cache: its reply is lost, or comes late.
 		op := []string{"multiRead", "getData", "getChildren2", "exists", "addWatch", "setWatches2",
 			"setWatches"}[w.IntN(7)]
 		i := s.Inject(zktest.Fault{Op: op, Times: 1 + w.IntN(3), After: w.IntN(3),
@@ -183,16 +183,16 @@ func (w *writer) trouble() {
 	}
 }
 
-// write is one change, or none if it does not apply.
+// write makes one change, or none if it is not possible.
 func (w *writer) write() {
 	s, path := w.srv, w.path()
 	data := fmt.Appendf(nil, "%d", w.Uint32())
 	if w.IntN(50) == 0 {
-		data = append(data, strings.Repeat("x", 6000)...) // enough to be compared by its Stat
+		data = append(data, strings.Repeat("x", 6000)...) // large enough to be compared by its Stat
 	}
 	few := w.large || w.have < w.nodes
 	switch k := w.IntN(20); {
-	case w.large && k >= 16 && w.IntN(20) > 0: // the rest takes away too much
+	case w.large && k >= 16 && w.IntN(20) > 0: // the other operations delete too much
 	case k < 8 && few || k < 4:
 		if s.Create(path, data) == nil {
 			w.have++
@@ -205,7 +205,7 @@ func (w *writer) write() {
 		_ = s.DeleteAll(path)
 	case k < 18:
 		if s.Delete(path) == nil {
-			_ = s.Create(path, data) // the same again
+			_ = s.Create(path, data) // the same node again
 		}
 	case k < 19:
 		if path != "/" && s.DeleteAll(path) == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// written is a snapshot that was written and read.
+// written returns a snapshot that was written and read.
 func written(t *testing.T, s *cache.Snapshot) *cache.Snapshot {
 	t.Helper()
 	read, err := cache.ReadSnapshot(bytes.NewReader(bytesOf(t, s)))
@@ -37,7 +37,7 @@ func bytesOf(t *testing.T, s *cache.Snapshot) []byte {
 	return b.Bytes()
 }
 
-// saved is a snapshot of a tree with all that there can be.
+// saved returns a snapshot of a tree with nodes of all kinds.
 func saved(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) *cache.Snapshot {
 	t.Helper()
 	if _, exists := srv.Tree()["/r"]; !exists {
@@ -54,7 +54,7 @@ func saved(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.
 	return written(t, tree.Snapshot())
 }
 
-// What has changed since the snapshot, and nothing else, is reported; until it is known readers see the snapshot.
+// Only changes since the snapshot are reported; until they are known readers see the snapshot.
 func TestSnapshots(t *testing.T) {
 	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		snapshot := saved(t, srv, c)
@@ -123,7 +123,7 @@ func TestListsOfAnUnchangedTree(t *testing.T) {
 	})
 }
 
-// Neither filters, depth nor the kind of cache need be those of the snapshot's cache.
+// The filters, the depth and the kind of cache may differ from those of the snapshot's cache.
 func TestSnapshotsAndFilters(t *testing.T) {
 	leaf := func(p string) bool { return path.Base(p) != "b" && path.Base(p) != "i" }
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -162,14 +162,14 @@ func TestSnapshotsThatDoNotFit(t *testing.T) {
 		assert.ErrorIs(t, err, cache.ErrSnapshot)
 		same(t, srv, open(t, c, "/r", cache.WithSnapshot(nil)))
 
-		// Of another ensemble: all of it is compared.
+		// A snapshot of another ensemble: all of it is compared.
 		other := zktest.RunT(t, zktest.Config{})
 		create(t, other, "/r/x/a", "/r/a/y", "/r/e/z")
 		same(t, other, open(t, dial(t, other), "/r", cache.WithSnapshot(s)))
 	})
 }
 
-// A snapshot of decoded data, or of none, is for a cache with the same option.
+// A snapshot with decoded data, or without data, is for a cache with the same option.
 func TestSnapshotsOfOtherData(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		require.NoError(t, srv.Create("/r", zip(t, "text")))
@@ -195,7 +195,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	})
 }
 
-// Whatever byte is wrong or missing, it is noticed, and nothing else happens.
+// Any wrong or missing byte makes the snapshot invalid, and has no other effect.
 func TestDamagedSnapshots(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		good := bytesOf(t, saved(t, srv, c))

@@ -32,7 +32,7 @@ func TestNamesAndDataInOne(t *testing.T) {
 	assert.Nil(t, n.data())
 }
 
-// What most nodes do not have takes no room, and comes and goes.
+// Numbers that most nodes do not have take memory only in the nodes that have them.
 func TestStatsAreKeptWhole(t *testing.T) {
 	created := framework.Stat{Czxid: 5, Mzxid: 5, Pzxid: 5, Ctime: 7, Mtime: 7, DataLength: 3}
 	with := func(change func(*framework.Stat)) framework.Stat {
@@ -50,7 +50,7 @@ func TestStatsAreKeptWhole(t *testing.T) {
 		with(func(s *framework.Stat) { s.Pzxid, s.Cversion = 8, 2 }),
 		with(func(s *framework.Stat) { s.Pzxid, s.Cversion, s.NumChildren = 8, 1, 1 }),
 		with(func(s *framework.Stat) { s.EphemeralOwner = 77 }),
-		with(func(s *framework.Stat) { s.Mzxid = 4 }), // of a server that was restored
+		with(func(s *framework.Stat) { s.Mzxid = 4 }), // of a server with restored data
 		{},
 		created,
 	} {
@@ -70,7 +70,7 @@ func TestStatsAreKeptWhole(t *testing.T) {
 	assert.LessOrEqual(t, unsafe.Sizeof(treeNode{}), uintptr(64), "there may be hundreds of thousands")
 }
 
-// A cache with a decoder has a limit unless told otherwise.
+// A cache with a decoder has a limit by default.
 func TestDataLimitByDefault(t *testing.T) {
 	client, err := framework.New("none:1")
 	require.NoError(t, err)
@@ -97,8 +97,8 @@ func TestEphemeralNodesByTheirOwner(t *testing.T) {
 	}
 }
 
-// A node that is set again and again takes as much memory for a subscriber that does not read as there is
-// room for, and not every state that it had.
+// The memory for a node that is set again and again, and a subscriber that does not read, is limited, and does not grow
+// with every state of the node.
 func TestASubscriberBehindInBytes(t *testing.T) {
 	sub := newSubscription(1000)
 	stat := framework.Stat{Czxid: 1}
@@ -155,7 +155,7 @@ func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	assert.Empty(t, s.draft.nodes)
 }
 
-// A subscriber that comes while a failure is kept back hears of it once.
+// A subscriber that comes while a failure is withheld gets it once.
 func TestAFailureThatIsKeptBackIsReportedOnce(t *testing.T) {
 	s := newStore("/r", false)
 	s.setLoose(false)
@@ -258,7 +258,7 @@ func TestSnapshotsThatAreNoTree(t *testing.T) {
 	}
 }
 
-// slowSource is a cache whose contents take a second to be collected, and differ each time.
+// slowSource is a cache whose contents take a second to collect, and differ each time.
 type slowSource struct {
 	*Cache
 	n int
@@ -270,7 +270,7 @@ func (s *slowSource) entries() iter.Seq2[string, Node] {
 	return maps.All(map[string]Node{"/n": {Stat: framework.Stat{Mzxid: int64(s.n)}}})
 }
 
-// States that take long to be made come seldom, and the last is not missed.
+// States that take long to collect are sent seldom, and the last one is not missed.
 func TestStatesTakeATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0

@@ -81,9 +81,8 @@ func TestAContainerIsReaped(t *testing.T) {
 	}
 }
 
-// A deletion comes while a read is under way that shows its parent's Stat; when it is read itself the node is
-// there again. The Stat of the parent has changed twice, and the read under way has shown the first change
-// only.
+// A deletion comes while a read that shows its parent's Stat is in flight; when the deleted node is read it is there again.
+// The Stat of the parent has changed twice, and the read in flight has shown only the first change.
 func TestANodeThatIsBackWhenItsDeletionIsRead(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/b")
@@ -115,7 +114,7 @@ func TestRecreatedWhileDisconnected(t *testing.T) {
 		} {
 			interrupt()
 			require.NoError(t, srv.DeleteAll("/r/a"))
-			create(t, srv, "/r/a/x") // same data, same versions: only the czxid tells
+			create(t, srv, "/r/a/x") // same data, same versions: only the czxid differs
 			require.NoError(t, srv.Set("/r/b", []byte("data of /r/b")))
 			settle()
 			assert.ElementsMatch(t, []string{"Deleted /r/a/x", "Deleted /r/a", "Created /r/a", "Created /r/a/x",
@@ -166,7 +165,7 @@ func TestDepthAndFilters(t *testing.T) {
 		some := open(t, c, "/r",
 			cache.WithFilter(func(path string) bool { return !strings.HasSuffix(path, "/tmp") }),
 			cache.WithTraversal(func(path string) bool { return !strings.HasSuffix(path, "/lock") }))
-		adds := open(t, c, "/r", // as those of some
+		adds := open(t, c, "/r", // all options apply, as in some
 			cache.WithFilter(func(path string) bool { return path != "/r/tmp" }),
 			cache.WithTraversal(func(path string) bool { return path != "/r/lock" }),
 			cache.WithFilter(func(path string) bool { return path != "/r/a/b" }),
@@ -331,7 +330,7 @@ func TestCachesOfAClientThatCompresses(t *testing.T) {
 	})
 }
 
-// A subscriber that never reads costs a few states per node, however much happens.
+// A subscriber that never reads costs a few states per node, however many changes there are.
 func TestASubscriberThatNeverReads(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		grow(t, srv, "/r", 100)
@@ -395,7 +394,7 @@ func TestWhatMayNotBeRead(t *testing.T) {
 		require.NoError(t, srv.Set("/r/secret", []byte("new")))
 		require.NoError(t, srv.Set("/r/secret", []byte("newer")))
 		settle()
-		if got := l.take(); len(got) > 0 { // later servers do not tell of it
+		if got := l.take(); len(got) > 0 { // later servers send no event of it
 			assert.Equal(t, []string{"Failed /r/secret: getData /r/secret: no permission"}, got)
 		}
 		n, ok := tree.Get("/r/secret")
@@ -440,7 +439,7 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
-// A cache never writes: the root of a namespace stays missing until somebody else creates it.
+// A cache never writes: the root of a namespace stays missing until another client creates it.
 func TestMissingRootOfANamespace(t *testing.T) {
 	for _, opts := range [][]cache.TreeOption{nil, {cache.WithOneShotWatches()}} {
 		ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
@@ -595,7 +594,7 @@ func TestTyped(t *testing.T) {
 	})
 }
 
-// A subscriber that stops reading delays nobody, and catches up in few steps.
+// A subscriber that stops reading delays no other one, and catches up in few steps.
 func TestASlowSubscriber(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a", "/r/b", "/r/c")

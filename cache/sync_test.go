@@ -14,10 +14,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever knows of the new connection, and then waits for sync, sees what has changed while there was none.
+// A caller that has seen the new connection, and then calls WaitSynced, sees the changes of the outage.
 func TestSyncedAfterAReconnect(t *testing.T) {
 	for n := range 4 {
-		// The older one has no persistent watches.
+		// V35 has no persistent watches.
 		expire, profile := n%2 == 1, []zktest.Profile{zktest.V39, zktest.V35}[n/2]
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{Profile: profile})

@@ -24,7 +24,7 @@ func grow(t *testing.T, srv *zktest.Server, root string, n int) {
 	}
 }
 
-// reads counts the requests that read, but for the client's own.
+// reads counts the requests that read, except for the client's own.
 func reads(srv *zktest.Server) (n int) {
 	for op, k := range srv.Counts() {
 		switch op {
@@ -92,7 +92,7 @@ func TestTrafficOfChanges(t *testing.T) {
 		each("set", 1, func() { require.NoError(t, srv.Set("/r/dir-0000/new", []byte("x"))) })
 		each("delete", 1, func() { require.NoError(t, srv.Delete("/r/dir-0000/new")) })
 		srv.Delay(0, 10*time.Millisecond)
-		const some = 3 // what comes while a request is under way goes together
+		const some = 3 // changes that come while a request is in flight share the next one
 		each("set one after the other", 50/10+2, func() {
 			for i := range 50 {
 				require.NoError(t, srv.Set(fmt.Sprintf("/r/dir-0000/node-%08d", i), nil))
@@ -147,7 +147,7 @@ func TestTrafficOfOneShotWatches(t *testing.T) {
 	})
 }
 
-// Large nodes are compared by their Stat alone, and answers stay of a reasonable size.
+// Large nodes are compared by their Stat alone, and no reply is too large.
 func TestTrafficOfLargeNodes(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		require.NoError(t, srv.Create("/r", nil))
@@ -224,8 +224,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// What a node with little data takes: with the persistent watch, and with two one-shot watches for each node,
-// those in the client included.
+// The memory of a node with little data: with the persistent watch, and with two one-shot watches for each node, including
+// the client's part of them.
 func TestHeapPerNode(t *testing.T) {
 	t.Run("persistent watch", func(t *testing.T) { heapPerNode(t, zktest.V39, 100_000, 64, 120) })
 	t.Run("one-shot watches", func(t *testing.T) { heapPerNode(t, zktest.V35, 20_000, 300, 500) })

@@ -35,7 +35,7 @@ func grant(t *testing.T, srv *zktest.Server, paths ...string) {
 	}
 }
 
-// createUnreadable creates a node that nobody may READ, from the first.
+// createUnreadable creates a node that no client may READ, from the beginning.
 func createUnreadable(t *testing.T, c *framework.Client, path string) {
 	t.Helper()
 	_, err := c.Create().WithACL(framework.ACL{Perms: 31 - 1, Scheme: "world", ID: "anyone"}).
@@ -43,8 +43,7 @@ func createUnreadable(t *testing.T, c *framework.Client, path string) {
 	require.NoError(t, err)
 }
 
-// A cache that knows that it may not read a node believes nothing of what it had there, when it may: neither
-// its watches nor its list.
+// When a cache may read a node again, it relies neither on the watches nor on the list that it had before.
 func TestReadableAgain(t *testing.T) {
 	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
 		create(t, srv, "/r/a/x")
@@ -54,14 +53,14 @@ func TestReadableAgain(t *testing.T) {
 		l.take()
 		revoke(t, srv, "/r/a")
 		if opts == nil {
-			require.NoError(t, srv.Delete("/r/a/x")) // the parent is looked at because of it
+			require.NoError(t, srv.Delete("/r/a/x")) // because of that the cache reads the parent's Stat
 		} else {
 			srv.Cut(0)
-			require.NoError(t, srv.Set("/r/a", []byte("new"))) // what was missed is told, whatever the rights
+			require.NoError(t, srv.Set("/r/a", []byte("new"))) // after a reconnect the event is sent whatever the permissions
 		}
 		settle()
 		require.Contains(t, l.take(), "Failed /r/a: getData /r/a: no permission")
-		createUnreadable(t, c, "/r/a/y") // nobody tells, and the watch for it is used up
+		createUnreadable(t, c, "/r/a/y") // no event of it is sent, and the watch for it is used up
 		settle()
 		grant(t, srv, "/r/a", "/r/a/y")
 		time.Sleep(61 * time.Second)
@@ -76,7 +75,7 @@ func TestReadableAgain(t *testing.T) {
 	})
 }
 
-// What the package says about what nobody tells a cache: when it finds out.
+// When the cache finds out about changes without events: as the package documentation says.
 func TestWhatNobodyTells(t *testing.T) {
 	silent(t, func(t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption) {
 		create(t, srv, "/r/a", "/r/b", "/r/c")
@@ -122,7 +121,7 @@ func TestWhatNobodyToldIsFoundInTheNextSession(t *testing.T) {
 		require.NoError(t, srv.Delete("/r/b"))
 		createUnreadable(t, c, "/r/d")
 		grant(t, srv, "/r/a", "/r/d")
-		require.NoError(t, srv.Set("/r/c", []byte("new"))) // and its answer is newer than all of those
+		require.NoError(t, srv.Set("/r/c", []byte("new"))) // and its reply is newer than all of those
 		settle()
 		expire(t, srv, c)
 		settle()
@@ -155,7 +154,7 @@ func TestWhatNobodyTellsOfOneNode(t *testing.T) {
 	}
 }
 
-// WaitSynced says that the root cannot be read: an empty cache would look like a missing root.
+// WaitSynced returns the error if the root cannot be read: an empty cache would look like a missing root.
 func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		createUnreadable(t, c, "/secret")
@@ -182,8 +181,7 @@ func TestARootThatMayNotBeReadIsNotInSync(t *testing.T) {
 	})
 }
 
-// The error of a wait that came to nothing says for which cache, how far it is, and why there is no
-// connection.
+// The error of a wait that ended too early names the cache, its progress, and the reason why there is no connection.
 func TestADeadlineOfWaitSynced(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		srv.Stop()
@@ -209,7 +207,7 @@ func TestADeadlineOfWaitSynced(t *testing.T) {
 	})
 }
 
-// A root that may be read again after a reconnect is listed before the cache says that it is in sync.
+// A root that may be read again after a reconnect is listed before the cache is in sync.
 func TestARootThatIsReadableAgainAfterAReconnect(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		create(t, srv, "/r/a")
