@@ -21,13 +21,13 @@ var (
 	errCause = errors.New("shutting down")
 )
 
-// failing fails with each of the errors in turn, then succeeds, and counts.
+// failing returns each of the errors in turn, then succeeds, and counts the calls.
 type failing struct {
 	errs  []error
 	calls int
 }
 
-// down is as many errors.
+// down returns n errors.
 func down(n int) (errs []error) {
 	for i := range n {
 		errs = append(errs, fmt.Errorf("attempt %d: %w", i+1, errDown))
@@ -225,7 +225,7 @@ func TestEndedContextMeansNoAttempt(t *testing.T) {
 	assert.EqualError(t, err, "retry: not attempted: context canceled (shutting down)")
 }
 
-// A context error of some inner deadline is a failure like any other while the caller's context lives.
+// A context error of an inner deadline is a failure like any other while the caller's context lives.
 func TestForeignContextErrorIsRetried(t *testing.T) {
 	f := failing{errs: []error{context.DeadlineExceeded, context.Canceled}}
 	assert.NoError(t, retry.Do(t.Context(), retry.RetryNTimes{Retries: 2}, f.op))
@@ -295,7 +295,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// The first wait ends when what was missing is there, and only the first.
+// The first wait, and only that, ends early when the WithReady channel is closed.
 func TestTheFirstRetryNeedNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, ready := range []time.Duration{0, time.Second, time.Hour} {

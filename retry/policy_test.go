@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = time.Millisecond
 
-// waits asks for n waits, fewer when the backoff says stop.
+// waits returns the first n waits of a backoff, fewer if it stops.
 func waits(b backoff.BackOff, n int) []time.Duration {
 	var got []time.Duration
 	for range n {
@@ -34,8 +34,7 @@ func waits(b backoff.BackOff, n int) []time.Duration {
 	return got
 }
 
-// The waits are those of Curator 5.4, recorded by running it, wherever the documentation does not say that
-// they differ.
+// The waits were recorded by running Curator 5.4, except where the documentation says that they differ.
 func TestFixedPolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy retry.Policy
@@ -155,7 +154,7 @@ func TestUntilElapsedCutsTheLastWait(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy retry.RetryUntilElapsed
-		takes  time.Duration // what each attempt takes
+		takes  time.Duration // the time of each attempt
 		want   []time.Duration
 		ends   time.Duration
 	}{
