@@ -27,7 +27,7 @@ func newCache(t *testing.T, c *framework.Client, root string, opts ...cache.Opti
 	return copied
 }
 
-// A cache in sync and the servers tell the same.
+// The result from a cache in sync is the same as the servers'.
 func TestACacheTellsWhatTheServersTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -86,7 +86,7 @@ func TestACachesLimits(t *testing.T) {
 	})
 }
 
-// A node that may not be read hides no other one, and stands in its line by its name.
+// A node that may not be read does not hide other nodes, and has its place in the line by its name.
 func TestWhatACacheCannotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

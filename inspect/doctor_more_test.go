@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What the servers are configured to do is compared with what the client was told of it.
+// The configuration of the servers is compared with the client's options.
 func TestDoctorOfAMisconfiguredEnsemble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{SyncLimit: 10, MaxClientConns: 10})
@@ -53,7 +53,7 @@ func TestDoctorOfAMisconfiguredEnsemble(t *testing.T) {
 	})
 }
 
-// Without a quorum it says of each member how it is, and how new the data of those are that tell.
+// Without a quorum the report has the role of each member, and the zxid of those that reply.
 func TestDoctorWithoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
@@ -128,8 +128,7 @@ func TestDoctorsProbe(t *testing.T) {
 	})
 }
 
-// A server that tells nothing by four-letter words hides nothing else, and one that hangs holds nobody up.
-// A root that may not be read is an answer, too.
+// A refused read of the root is a reply, too.
 func TestDoctorWithoutARightToTheRoot(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		synctest.Test(t, func(t *testing.T) {
@@ -142,6 +141,7 @@ func TestDoctorWithoutARightToTheRoot(t *testing.T) {
 	}
 }
 
+// A server without replies to four-letter words hides no other result, and one that hangs delays doctor by three seconds.
 func TestDoctorOfServersThatDoNotTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

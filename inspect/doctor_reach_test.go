@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// reaching makes a client of some servers, of which each connection is made by dial. It need not be connected.
+// reaching returns a client of some servers, with all connections made by dial. It need not be connected.
 func reaching(t *testing.T, servers string, dial framework.Dialer, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	c, err := framework.New(servers, append(opts, framework.WithDialer(dial))...)
@@ -29,7 +29,7 @@ func reaching(t *testing.T, servers string, dial framework.Dialer, opts ...frame
 	return c
 }
 
-// hanging is a dialer of servers that take connections and then do nothing.
+// hanging returns a dialer of servers that accept connections and then do nothing.
 func hanging(t *testing.T) framework.Dialer {
 	ends := make(chan net.Conn, 1000)
 	t.Cleanup(func() {
@@ -44,8 +44,8 @@ func hanging(t *testing.T) framework.Dialer {
 	}
 }
 
-// wantingTLS is a dialer of servers that, as a TLS library does, wait for the five bytes with which TLS
-// begins, and hang up when they are something else. A four-letter word is shorter.
+// wantingTLS returns a dialer of servers that, as TLS libraries do, wait for the first five bytes of TLS, and hang up if
+// they are something else. A four-letter word is shorter.
 func wantingTLS(*testing.T) framework.Dialer {
 	return func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -57,13 +57,14 @@ func wantingTLS(*testing.T) framework.Dialer {
 	}
 }
 
-// Of servers that cannot be reached it is not known whether they have a quorum: that is said, and why they cannot be.
+// If no server can be reached it is unknown whether there is a quorum: the report has that, and the reasons why they cannot
+// be reached.
 func TestDoctorThatReachesNobody(t *testing.T) {
 	for name, test := range map[string]struct {
 		dial func(t *testing.T) framework.Dialer
 		opts []framework.Option
 		why  string // in the first advice
-		next string // in that of each server
+		next string // in the advice for each server
 	}{
 		"refused": {
 			func(t *testing.T) framework.Dialer { s := zktest.RunT(t); s.Stop(); return s.Dial }, nil,
@@ -110,7 +111,7 @@ func TestDoctorThatReachesNobody(t *testing.T) {
 	}
 }
 
-// A server that answers and has no quorum does not speak for those that cannot be reached.
+// The reply of a server without a quorum proves nothing about the servers that cannot be reached.
 func TestDoctorThatReachesAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
@@ -131,7 +132,7 @@ func TestDoctorThatReachesAPart(t *testing.T) {
 	})
 }
 
-// What the servers have told when the time is over is not lost.
+// The servers' replies until the context ends are not lost.
 func TestServersUntilTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -157,7 +158,7 @@ func TestServersUntilTheEnd(t *testing.T) {
 		assert.Equal(t, map[string]string{"fine:1": "standalone", "away:1": "silent"}, modes)
 		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not replied for 1s: it hangs")
 
-		almost, cancel := context.WithTimeout(background, 999*time.Millisecond) // a second, less what it took to begin
+		almost, cancel := context.WithTimeout(background, 999*time.Millisecond) // a second, less the time that it took to begin
 		defer cancel()
 		told, err = inspect.Servers(almost, c)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -173,7 +174,7 @@ func TestServersUntilTheEnd(t *testing.T) {
 	})
 }
 
-// What follows from what is known already is said without asking anybody.
+// Conclude draws its conclusions from given replies, without a request.
 func TestConclude(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -78,7 +78,7 @@ func TestDoctorOfAnEnsemble(t *testing.T) {
 	})
 }
 
-// Where nothing answers it says so, and does not wait.
+// If no server replies the report has that, and comes without a wait.
 func TestDoctorWithoutAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -113,7 +113,7 @@ func TestDoctorWithoutAConnection(t *testing.T) {
 	})
 }
 
-// A session timeout with which nothing can be held is the first that is said.
+// A session timeout that allows no hold is the first advice.
 func TestDoctorOfATimeoutThatIsTooShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{TickTime: 500 * time.Millisecond})

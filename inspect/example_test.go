@@ -26,7 +26,7 @@ func connect() (*zktest.Server, *framework.Client, *framework.Client) {
 	return server, clients[0], clients[1]
 }
 
-// queue returns when n contenders stand in line.
+// queue returns when there are n contenders in the line.
 func queue(client *framework.Client, path string, n int) {
 	for {
 		line, err := inspect.Who(context.Background(), client, path)

@@ -61,7 +61,7 @@ func TestFindings(t *testing.T) {
 	})
 }
 
-// A holder whose process is silent, or is not there, is named: its session is what all wait for.
+// A holder whose process is silent, or has no connection, is named: all others wait for its session.
 func TestFindingsOfSilentHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -100,7 +100,7 @@ func TestFindingsOfSilentHolders(t *testing.T) {
 	})
 }
 
-// freezer is the network of a process that is stopped: its connections stay, and carry nothing.
+// freezer simulates the network of a stopped process: its connections stay, and carry nothing.
 type freezer struct {
 	server *zktest.Server
 	frozen atomic.Bool

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// followed collects what FollowWho yields, as "holders/waiters", until ctx ends or it ends itself.
+// followed starts FollowWho, and returns its lines and its error.
 func followed(t *testing.T, ctx context.Context, c *framework.Client, path string) (seen <-chan inspect.Line, end <-chan error) {
 	lines, ended := make(chan inspect.Line, 1000), make(chan error, 1)
 	go func() {
@@ -30,7 +30,7 @@ func followed(t *testing.T, ctx context.Context, c *framework.Client, path strin
 	return lines, ended
 }
 
-// last returns what was seen last when all is quiet.
+// last returns the latest line, once no more lines come.
 func last(t *testing.T, seen <-chan inspect.Line) (line inspect.Line) {
 	t.Helper()
 	time.Sleep(time.Second)
@@ -76,7 +76,7 @@ func TestFollowWho(t *testing.T) {
 		assert.Equal(t, session(t, waiter), line.Holders[0].Session)
 		assert.Empty(t, line.Waiting)
 
-		s.Stop() // and what has changed meanwhile is seen afterwards
+		s.Stop() // changes during that time are seen afterwards
 		time.Sleep(5 * time.Second)
 		require.NoError(t, s.Start())
 		for _, c := range []*framework.Client{watcher, holder, waiter} {

@@ -25,7 +25,7 @@ func newClient(t *testing.T, s *zktest.Server, opts ...framework.Option) *framew
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	require.NoError(t, c.WaitConnected(t.Context()))
-	synctest.Wait() // it has asked what it asks of its own
+	synctest.Wait() // the client's own requests have been sent
 	return c
 }
 
@@ -36,7 +36,7 @@ func session(t *testing.T, c *framework.Client) int64 {
 	return s.ID()
 }
 
-// stand makes the ephemeral nodes of another library's participants, in this order, a second apart.
+// stand creates the ephemeral nodes of another library's participants, in this order, a second apart.
 func stand(t *testing.T, c *framework.Client, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -61,7 +61,7 @@ func names(all []inspect.Participant) (names []string) {
 	return names
 }
 
-// wait calls f on another goroutine and returns when it waits; f ends with the test.
+// wait calls f on another goroutine, and returns when f waits; f ends with the test.
 func wait(t *testing.T, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)

@@ -137,7 +137,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Whatever the names are, each child is in one place, and nothing panics.
+// For any names, each child is counted once, and nothing panics.
 func FuzzShape(f *testing.F) {
 	f.Add("lock-0000000000\n_c_a-lock-1\nready\n__lock__")
 	f.Add("__READ__0000000001\n__WRIT__0000000001\nleases\nlocks")

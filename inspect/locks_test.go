@@ -32,7 +32,7 @@ func locks(t *testing.T, c *framework.Client, root string, opts ...inspect.Optio
 	return found
 }
 
-// All lines below a root are found, wherever they are, and the one that has waited longest is the first.
+// All lines below a root are found, wherever they are. The line with the longest wait is the first.
 func TestLocksFindsEveryLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -40,13 +40,13 @@ func TestLocksFindsEveryLine(t *testing.T) {
 		for _, path := range []string{"/app/config/a", "/app/config/b", "/app/leases/flat", "/idle"} {
 			require.NoError(t, s.Create(path, []byte("x")))
 		}
-		// Held, and nobody waits.
+		// Held, without waiters.
 		_, err := mutex.New(a, "/app/held/later").Acquire(background)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		_, err = mutex.New(a, "/app/held/later still").Acquire(background)
 		require.NoError(t, err)
-		// Java's, with waiters; below it a line of another one.
+		// A line of Java, with waiters; below it a line of another library.
 		stand(t, a, "/app/old", numbered(java1+"lock-", 0), numbered(java2+"lock-", 1))
 		stand(t, a, "/app/old/below", numbered(kaz1+"__lock__", 0), numbered(kaz2+"__lock__", 1))
 		sem := semaphore.New(a, "/app/sem", 1)
@@ -76,7 +76,7 @@ func TestLocksFindsEveryLine(t *testing.T) {
 	})
 }
 
-// The search costs a list for each node that is no participant, and what Who costs for each line.
+// The search costs a list for each node that is no participant, and the requests of Who for each line.
 func TestLocksTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -91,7 +91,7 @@ func TestLocksTraffic(t *testing.T) {
 	})
 }
 
-// A large tree is searched as far as is allowed.
+// A large tree is searched up to the limits.
 func TestLocksIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -119,7 +119,7 @@ func TestLocksIsBounded(t *testing.T) {
 	})
 }
 
-// What may not be listed is named, and hides nothing else.
+// A node that may not be listed is reported, and does not hide other nodes.
 func TestLocksMayNotReadEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -174,7 +174,7 @@ func TestWhyFindsADeadlock(t *testing.T) {
 	})
 }
 
-// To wait in an election is what followers do, with whatever they hold: no thread of work stands still for it.
+// A follower in an election may hold locks: its wait does not stop any goroutine's work, so it is in no ring.
 func TestAnElectionIsInNoCircle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -198,8 +198,8 @@ func TestAnElectionIsInNoCircle(t *testing.T) {
 	})
 }
 
-// A ring that one answer shows may be none, or be over soon. One whose nodes were in an earlier answer, too, was
-// there all the time between.
+// A ring in one result may be no deadlock, or be over soon. If its nodes were in an earlier result, too, it was there all
+// the time between.
 func TestACircleThatLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -221,7 +221,7 @@ func TestACircleThatLasts(t *testing.T) {
 		assert.Len(t, lasts.Edges, 2)
 		assert.Equal(t, first.Lines, lasts.Lines)
 
-		// Another goroutine of a gives its lock back, so b goes on; then the two meet in the same way again.
+		// Another goroutine of a releases its lock, so b continues; then the two form such a ring again.
 		require.NoError(t, held.Release(background))
 		time.Sleep(time.Second)
 		_, err = mutex.New(a, "/locks/a").Acquire(background)

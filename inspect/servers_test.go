@@ -47,7 +47,7 @@ func TestParseConnections(t *testing.T) {
 	assert.Equal(t, int64(-1), parseConnections("s", " /a:1[1](sid=0xffffffffffffffff)")[0].Session)
 }
 
-// A session in the lists of two servers has moved to the one that has heard of it last.
+// A session in the lists of two servers has moved to the server that has received its latest request.
 func TestConnectedTo(t *testing.T) {
 	at := func(server string, session int64, silent time.Duration) Connection {
 		return Connection{Server: server, Session: session, Silent: silent}

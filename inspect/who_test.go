@@ -24,7 +24,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Java, go-zookeeper and this library stand in one line.
+// Nodes of Java, go-zookeeper and this library form one line.
 func TestWhoStandsInAMixedLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -70,14 +70,14 @@ func TestWhoStandsInAMixedLine(t *testing.T) {
 	})
 }
 
-// requests are those that a server has answered, without what the client sends on its own.
+// requests returns the numbers of the server's replies, except those to the client's pings.
 func requests(s *zktest.Server) map[string]int {
 	counts := s.Counts()
 	delete(counts, "ping")
 	return counts
 }
 
-// Each recipe is recognised by what it leaves on the server.
+// Each recipe is recognised by its nodes.
 func TestWhoRecognisesTheRecipes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -157,7 +157,7 @@ func TestWhoRecognisesTheRecipes(t *testing.T) {
 	})
 }
 
-// What Curator and kazoo write, and this library has no recipe for, or writes otherwise.
+// Nodes of Curator and kazoo for which this library has no recipe, or which it writes in another form.
 func TestWhoReadsOthersNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -258,7 +258,7 @@ func TestWhoShowsAQueueWithLocks(t *testing.T) {
 	})
 }
 
-// What keeps a line from moving is said.
+// The notes report why a line does not move.
 func TestWhoSaysWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -287,7 +287,7 @@ func TestWhoSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-// What cannot be read hides nothing else.
+// A node that cannot be read does not hide other nodes.
 func TestWhoMayNotReadEverything(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		synctest.Test(t, func(t *testing.T) { mayNotReadEverything(t, zktest.RunT(t, zktest.Config{Profile: profile})) })
@@ -305,7 +305,7 @@ func mayNotReadEverything(t *testing.T, s *zktest.Server) {
 	require.Len(t, line.Holders, 1)
 	assert.ErrorIs(t, line.Holders[0].Err, framework.ErrNoAuth)
 	stat, err := asks.CheckExists().ForPath(background, line.Holders[0].Path)
-	if err == nil { // as before 3.8.4 and 3.9.2, where that needs no right
+	if err == nil { // before 3.8.4 and 3.9.2 exists needs no permission
 		assert.Equal(t, session(t, private), stat.EphemeralOwner)
 		assert.Equal(t, session(t, private), line.Holders[0].Session)
 	} else {
@@ -351,7 +351,7 @@ func TestWhoReadsHostileData(t *testing.T) {
 	})
 }
 
-// A long line is read as far as is allowed, and the rest is counted.
+// A long line is read up to a limit, and the rest is counted.
 func TestWhoIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -379,7 +379,7 @@ func TestWhoIsBounded(t *testing.T) {
 	})
 }
 
-// A holder that leaves while it is asked about is not reported, and neither is a line without a holder.
+// A holder that releases while its node is read is not reported, and neither is a line without a holder.
 func TestWhoWhileTheLockChangesHands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -403,7 +403,7 @@ func TestWhoWhileTheLockChangesHands(t *testing.T) {
 	})
 }
 
-// A lost connection is met by the retry policy; a caller that leaves is not kept.
+// After a lost connection the requests are retried by the policy; a call returns when its context ends.
 func TestWhoWithoutAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// of makes participants of sessions; negative ones are readers.
+// of returns participants of sessions; negative ones are readers.
 func of(sessions ...int64) (all []Participant) {
 	for _, s := range sessions {
 		all = append(all, Participant{Session: max(s, -s), Reader: s < 0})
@@ -83,7 +83,7 @@ func TestCircles(t *testing.T) {
 	assert.Empty(t, findCircles(follows), "a follower goes on with its work")
 }
 
-// A group has a ring exactly if somebody reaches himself, whatever the graph.
+// In any graph there is a ring exactly if a session waits, over others, for itself.
 func TestCirclesOfRandomGraphs(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -129,7 +129,7 @@ func TestCirclesOfRandomGraphs(t *testing.T) {
 	}
 }
 
-// A deadlock that lasts is found beside rings that pass, whichever of them Circles names.
+// A lasting deadlock is found next to rings that pass, whichever of them is in Circles.
 func TestLastingBesidePassing(t *testing.T) {
 	edge := func(waiter, ahead, czxid int64) Edge {
 		e := Edge{Path: "/l", Waiter: of(waiter)[0], Ahead: of(ahead)[0]}
@@ -147,8 +147,8 @@ func TestLastingBesidePassing(t *testing.T) {
 	assert.Len(t, lasting.Edges, 3)
 }
 
-// A wait that one of several could have ended is not yet the wait that nobody else can end: of that one the second
-// look is the first.
+// A wait that any of several sessions could have ended is not yet the wait that only one session can end: if it becomes
+// that, the second look counts as the first.
 func TestLastingOfOneOfSeveral(t *testing.T) {
 	edge := func(waiter, ahead int64, any, election bool) Edge {
 		return Edge{Path: "/l", Waiter: of(waiter)[0], Ahead: of(ahead)[0], Any: any, Election: election}
@@ -172,7 +172,7 @@ func TestLastingOfOneOfSeveral(t *testing.T) {
 	}
 }
 
-// A semaphore's two leases were two sessions' at the first look, and one session's at the second.
+// At the first look two sessions had a semaphore's two leases, and at the second look one session had both.
 func TestLastingOfASemaphore(t *testing.T) {
 	holder := func(name string, session int64) Participant {
 		return Participant{Name: name, Token: session, Session: session}
@@ -189,7 +189,7 @@ func TestLastingOfASemaphore(t *testing.T) {
 	assert.Len(t, now.Lasting(now).Circles, 1)
 }
 
-// Of a graph that is kept for the next look its rings are enough, and they are all that is kept.
+// For the comparison with the next look the rings of a graph are enough, and Rings keeps nothing else.
 func TestRings(t *testing.T) {
 	waits := func(random *rand.Rand, n int) (edges []Edge) {
 		for range random.IntN(4 * n) {
@@ -229,7 +229,7 @@ func TestRings(t *testing.T) {
 	assert.Len(t, chain.Rings().Edges, 2, "who only waits for a ring is not in it")
 }
 
-// A line of twenty thousand does not overflow any stack.
+// A line of twenty thousand waiters does not overflow the stack.
 func TestALongChain(t *testing.T) {
 	var edges []Edge
 	for i := range int64(20_000) {

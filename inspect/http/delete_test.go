@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// post asks to delete, as the page does; change changes the request before.
+// post sends a request to delete, as the page does; change modifies the request first.
 func post(p http.Handler, token, body string, change func(*http.Request)) (status int, answer string) {
 	r := httptest.NewRequest(http.MethodPost, "/debug/curator/delete", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -112,7 +112,7 @@ func TestDeleteOnlyIfAllowed(t *testing.T) {
 	})
 }
 
-// A node that is not the one that was shown stays.
+// If another node has taken the place of the one that was shown, it is not deleted.
 func TestDeleteWhatWasShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -131,7 +131,7 @@ func TestDeleteWhatWasShown(t *testing.T) {
 		assert.Equal(t, http.StatusForbidden, status, text)
 		assert.Contains(t, text, "no permission")
 
-		// Another node in its place, of which the page does not know yet: the events are late.
+		// Another node in its place, which the page has not seen yet: the events are late.
 		shown := a.Holders[0]
 		s.Delay(s.Sessions()[0].ID, time.Second)
 		require.NoError(t, s.Delete("/locks/a/"+name+"0"))

@@ -72,7 +72,7 @@ func TestAViewerSeesWhatHappens(t *testing.T) {
 	})
 }
 
-// A thousand changes in a second are told in a dozen messages, and the last of them is what there is.
+// A thousand changes in a second are sent in a dozen messages, and the last of them has the present state.
 func TestEventsAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -91,7 +91,7 @@ func TestEventsAreMerged(t *testing.T) {
 	})
 }
 
-// A viewer that takes nothing delays nobody. When it goes on it is told all at once, in one message.
+// A viewer that reads nothing delays no other viewer. When it reads again it gets all changes in one message.
 func TestASlowViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -120,7 +120,7 @@ func TestASlowViewer(t *testing.T) {
 	})
 }
 
-// All viewers look at one cache. It is there while somebody looks, and a while longer.
+// All viewers share one cache. It is open while there is a viewer, and a while longer.
 func TestOneCacheForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -158,7 +158,7 @@ func TestOneCacheForAll(t *testing.T) {
 	})
 }
 
-// Without a connection the page goes on saying what was known, and since when that is all.
+// Without a connection the page continues to show the last known state, and since when it is not current.
 func TestWithoutConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -198,7 +198,7 @@ func TestWithoutConnection(t *testing.T) {
 
 func (v *viewer) page(t *testing.T, c *framework.Client) http.Handler { return newPage(t, c, "/locks") }
 
-// When the client is closed the page says so.
+// When the client is closed the page shows that.
 func TestAClosedClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -257,8 +257,8 @@ func TestADeadlock(t *testing.T) {
 	})
 }
 
-// While the servers do not answer the page looks at the same old tree again: that a ring is in it twice says nothing of
-// what there is. When they answer again it is known whether the ring is still there.
+// While the servers do not reply the page looks at the same old tree again: that a ring is in it twice proves nothing. When
+// they reply again the page knows whether the ring is still there.
 func TestARingThatNobodyCanConfirm(t *testing.T) {
 	for how, away := range map[string]struct {
 		begin func(s *zktest.Server)
@@ -295,7 +295,7 @@ func TestARingThatNobodyCanConfirm(t *testing.T) {
 	}
 }
 
-// Two processes that lock in several goroutines meet in a ring again and again: it is never the same for long.
+// Two processes that lock in several goroutines form a ring again and again: it is never the same for long.
 func TestRingsThatPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -318,7 +318,7 @@ func TestRingsThatPass(t *testing.T) {
 	})
 }
 
-// Ten thousand waiters make no large message: those that are next are told, and the others counted.
+// Ten thousand waiters make no large message: it has the next ones, and the number of the others.
 func TestTenThousandWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -340,7 +340,7 @@ func TestTenThousandWaiters(t *testing.T) {
 	})
 }
 
-// What others have written is told as printable text, of a bounded length, whatever it is.
+// Text that other clients have written is sent as printable text, of limited length, whatever it is.
 func TestHostileText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -405,7 +405,7 @@ func TestTooManyViewers(t *testing.T) {
 	})
 }
 
-// Close ends the streams, and everything else; goleak looks at the rest.
+// Close ends the streams, and all goroutines, as goleak checks.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A service mounts the page beside what else it has for its operators.
+// A service mounts the page next to its other pages for operators.
 func Example() {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {

@@ -43,7 +43,7 @@ func newPage(t *testing.T, c *framework.Client, root string, opts ...inspecthttp
 	return p
 }
 
-// The page's messages, as a viewer has them.
+// The page's messages, as a viewer decodes them.
 type (
 	news struct {
 		Now    int64
@@ -93,7 +93,7 @@ type (
 	}
 )
 
-// viewer is one that looks: a response whose reader may be slow. It puts together what it is told.
+// viewer is a client of the page, with a response whose reader may be slow. It applies the messages.
 type viewer struct {
 	t      *testing.T
 	header http.Header
@@ -102,7 +102,7 @@ type viewer struct {
 
 	mu       sync.Mutex
 	status   int
-	body     bytes.Buffer // what does not end in an empty line yet
+	body     bytes.Buffer // the part after the last empty line
 	messages []int        // their lengths
 	lines    map[int]line
 	config   news
@@ -166,7 +166,7 @@ func (v *viewer) take(message string) {
 	}
 }
 
-// look begins to look at a page; the end of the test ends it.
+// look opens a page; the end of the test closes it.
 func look(t *testing.T, p http.Handler) *viewer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
@@ -182,7 +182,7 @@ func look(t *testing.T, p http.Handler) *viewer {
 
 func (v *viewer) leave() { v.end(); <-v.done }
 
-// settle waits until there is no more news: but for the client's health, which is told each second.
+// settle waits until there are no more messages, except the client's health, which is sent each second.
 func (v *viewer) settle() {
 	time.Sleep(2500 * time.Millisecond)
 	synctest.Wait()
@@ -233,7 +233,7 @@ func (v *viewer) texts(of []participant) (texts []string) {
 
 const name = "_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-000000000"
 
-// stand makes a participant's node.
+// stand creates a participant's node.
 func stand(t *testing.T, c *framework.Client, path, data string) {
 	t.Helper()
 	create := c.Create().CreatingParentContainersIfNeeded().WithMode(framework.Ephemeral)

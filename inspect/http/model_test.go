@@ -62,7 +62,7 @@ func TestGrants(t *testing.T) {
 	assert.Equal(t, "/l/p3", s.targets[shownNode{s.lines[0].ID, 3}])
 }
 
-// deadlock is two sessions that each hold what the other one waits for, beside many lines.
+// deadlock returns a graph of two sessions that wait for each other's holds, among many other lines.
 func deadlock() inspect.Graph {
 	held := func(path string, holder, waiter int) inspect.Line {
 		l := locked(path, holder)
@@ -80,7 +80,7 @@ func deadlock() inspect.Graph {
 	return g
 }
 
-// A second look counts only if it is known to be one: the same tree looked at twice is one look.
+// A second look counts only if the tree was read again: two looks at the same tree are one.
 func TestASecondLook(t *testing.T) {
 	m := newScreenModel(start)
 	assert.Empty(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(1)).head.Circles)
@@ -103,7 +103,7 @@ func TestASecondLook(t *testing.T) {
 	assert.Empty(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(110)).head.Circles, "what was there before was another ring")
 }
 
-// Of what was seen before only the rings are kept, not the lines.
+// Of an earlier look only the rings are kept, not the lines.
 func TestWhatIsKeptOfALook(t *testing.T) {
 	m := newScreenModel(start)
 	m.nextScreen(deadlock(), synced, reportedSessions{}, at(1))
@@ -149,8 +149,8 @@ func TestManyLines(t *testing.T) {
 	assert.Len(t, m.lines, mostFree)
 }
 
-// FuzzModel: whatever comes and goes, what is shown is bounded and fits together, and a viewer that is told
-// changes has what the board has.
+// FuzzModel: for any changes the screen is bounded and consistent, and a viewer that gets the changes has the same screen
+// as the board.
 func FuzzModel(f *testing.F) {
 	f.Add(uint64(1), uint8(20))
 	f.Add(uint64(7), uint8(200))
@@ -198,7 +198,7 @@ func FuzzModel(f *testing.F) {
 				}
 			}
 			if b.putScreen(s); random.IntN(3) > 0 {
-				continue // a slow viewer
+				continue // as if the viewer were slow
 			}
 			n, last, _ := b.changesSince(seen)
 			seen = last
@@ -223,7 +223,7 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// Nothing is said of a session of which the servers have said nothing, or not lately.
+// A session is not marked if the servers have reported nothing about it, or nothing lately.
 func TestWhatServersDoNotTell(t *testing.T) {
 	asked := at(100)
 	p := inspect.Participant{Session: 1}

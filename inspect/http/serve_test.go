@@ -23,7 +23,7 @@ func get(p http.Handler, method, target string) *http.Response {
 	return w.Result()
 }
 
-// Whatever is answered has the headers that keep others out.
+// Every response has the headers that keep other sites out.
 func TestHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, newClient(t, zktest.RunT(t)), "/")
@@ -75,7 +75,7 @@ func protected(t *testing.T, h http.Header) {
 	assert.Empty(t, h.Get("Access-Control-Allow-Origin"))
 }
 
-// The page needs nobody else's files, and has no way to make markup of text.
+// The page loads no files of other sites, and has no code that turns text into markup.
 func TestFilesStandAlone(t *testing.T) {
 	files, err := fs.Glob(os.DirFS("static"), "*")
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestNewRefuses(t *testing.T) {
 	})
 }
 
-// Another site's page cannot use up the places of viewers.
+// A page of another site cannot use up the places of viewers.
 func TestEventsOfAnotherSite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, newClient(t, zktest.RunT(t)), "/")

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A holder whose process hangs is marked, with the time since when nothing was heard from its session, and so is one
-// without a connection.
+// A holder whose process hangs is marked, with the time of its session's last request, and so is a holder without a
+// connection.
 func TestAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
