@@ -167,7 +167,7 @@ func TestSharedAndExclusive(t *testing.T) {
 	b.atRest()
 }
 
-// A signal is the command's, whatever process of it has to get it.
+// A signal to the program reaches the command, whichever process of the command handles it.
 func TestSignalsArePassedOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -242,7 +242,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// When the terminal goes the command gets HUP, and nothing is left.
+// When the terminal is closed the command gets HUP, and no process is left.
 func TestTheTerminalGoes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -257,7 +257,7 @@ func TestTheTerminalGoes(t *testing.T) {
 	b.atRest()
 }
 
-// A command may read from the terminal, and gets what is typed to interrupt it. Ctrl-Z does not stop it.
+// A command may read from the terminal, and gets the keys that interrupt it. Ctrl-Z does not stop it.
 func TestTheTerminalIsTheCommands(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	case len(args) > 0 && args[0] == keeper.Word, os.Getenv("TEST_RUNS") == "curator":
 		os.Exit(cli.Main(args))
 	default:
-		// Tests under nohup, or in a shell's background, are started with signals ignored. What is ignored stays
-		// ignored in a child, and what is caught does not.
+		// Tests under nohup, or in a shell's background, are started with signals ignored. An ignored signal stays ignored
+		// in a child, and a caught one does not.
 		for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 			if signal.Ignored(sig) {
 				signal.Notify(make(chan os.Signal, 1), sig)
@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// write is a command that shows when it runs: it writes the time into a file again and again, for a while or
-// for ever. It takes note of TERM, and goes on.
+// write is a command that records when it runs: it writes the time into a file again and again, for a while or for ever. It
+// records TERM, and continues.
 func write(args []string) {
 	terms := make(chan os.Signal, 1)
 	signal.Notify(terms, syscall.SIGTERM)
@@ -76,7 +76,7 @@ func write(args []string) {
 	}
 }
 
-// written is what write left in a file.
+// written holds the records of write in a file.
 type written struct {
 	parent      int
 	first, last time.Duration
@@ -109,7 +109,7 @@ func read(t *testing.T, path string) (w written) {
 	return w
 }
 
-// limit is how long anything may take that is bound to happen.
+// limit is the longest time for an event that must happen.
 const limit = 3 * time.Minute
 
 func eventually(t *testing.T, what string, is func() bool) {
@@ -121,24 +121,24 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// bed is a server and what is started on it.
+// bed is a server, with the programs that are started on it.
 type bed struct {
 	*testing.T
 	srv *zktest.Server
 	dir string
 	env []string
-	net *network // of the first that was started, in some tests
-	// The terminal of what is started, whose standard input it is; nil for none.
+	net *network // of the first program, in some tests
+	// onto is the terminal of the programs, and their standard input; nil for none.
 	onto *os.File
-	// whole says that its output is on the terminal, too.
+	// whole means that their output is on the terminal, too.
 	whole bool
-	out   *os.File   // its standard output, if not a file of its own
-	files []*os.File // what it is given beyond standard input, output and error
+	out   *os.File   // their standard output, if not a file of its own
+	files []*os.File // further files that they inherit
 }
 
 const path = "/locks/x"
 
-// newBed starts a server, whose clients have sessions that a busy machine keeps.
+// newBed starts a server. Its clients' sessions are long enough for a busy machine.
 func newBed(t *testing.T) *bed {
 	srv := zktest.RunT(quiet{t}, zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond,
 		MinSessionTimeout: time.Second, MaxSessionTimeout: time.Minute})
@@ -146,7 +146,7 @@ func newBed(t *testing.T) *bed {
 		"CURATOR_SERVERS=" + srv.Addr(), "CURATOR_SESSION_TIMEOUT=30s", "CURATOR_CONNECT_TIMEOUT=1m"}}
 }
 
-// quiet leaves out the server's trace.
+// quiet drops the server's trace.
 type quiet struct{ *testing.T }
 
 func (quiet) Logf(string, ...any) {}
@@ -157,7 +157,7 @@ func (b *bed) file(name string) string { return filepath.Join(b.dir, name) }
 type proc struct {
 	*bed
 	cmd  *exec.Cmd
-	err  string // where its standard error goes
+	err  string // the file of its standard error
 	out  string
 	done chan struct{}
 }
@@ -201,7 +201,7 @@ func (b *bed) start(args ...string) *proc {
 	return p
 }
 
-// code waits for the program's end.
+// code waits for the program's end, and returns its exit code.
 func (p *proc) code() int {
 	p.Helper()
 	select {
@@ -222,7 +222,7 @@ func text(path string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// runs runs the program to its end, and returns its code and what it has written.
+// runs runs the program to its end, and returns its exit code and its output.
 func (b *bed) runs(args ...string) (code int, out, err string) {
 	b.Helper()
 	p := b.start(args...)
@@ -230,12 +230,12 @@ func (b *bed) runs(args ...string) (code int, out, err string) {
 	return code, p.stdout(), p.stderr()
 }
 
-// writer is a command that writes into the file, until it is killed or for a while.
+// writer returns a command that writes into the file, until it is killed or for a while.
 func (b *bed) writer(name string, lasts ...string) []string {
 	return append([]string{"--", os.Args[0], "__write", b.file(name)}, lasts...)
 }
 
-// writes waits until a writer is at work.
+// writes waits until a writer has begun to write.
 func (b *bed) writes(name string) written {
 	b.Helper()
 	eventually(b.T, name+" is written", func() bool { return read(b.T, b.file(name)).first > 0 })
@@ -254,7 +254,7 @@ func (b *bed) expire() {
 	}
 }
 
-// atRest waits until nothing is left on the server: no session, and so no node of one.
+// atRest waits until the server has no session left, and so no ephemeral node.
 func (b *bed) atRest() {
 	b.Helper()
 	eventually(b.T, "no session is left", func() bool { return len(b.srv.Sessions()) == 0 })

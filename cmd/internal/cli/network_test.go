@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// network is between one program and the server. When it is cut nothing arrives any more, and nobody is told.
+// network is a network between one program and the server. When it is cut no more bytes arrive, and neither end is
+// notified.
 type network struct {
 	listener net.Listener
 	server   string
@@ -21,7 +22,7 @@ type network struct {
 	conns []net.Conn
 }
 
-// throughNetwork gives what is started next a network of its own.
+// throughNetwork gives the programs that are started next a network of their own.
 func (b *bed) throughNetwork() *network {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
@@ -41,14 +42,14 @@ func (b *bed) throughNetwork() *network {
 	return n
 }
 
-// direct ends that.
+// direct connects the programs that are started next without a network.
 func (b *bed) direct() { b.env = append(b.env, "CURATOR_SERVERS="+b.srv.Addr()) }
 
 func (n *network) setCut(cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut = cut
-	if !cut { // what was lost stays lost: those connections are broken
+	if !cut { // lost bytes stay lost: those connections are broken
 		for _, c := range n.conns {
 			c.Close()
 		}
@@ -88,7 +89,7 @@ func (n *network) accept() {
 	}
 }
 
-// carry carries bytes until an end closes. With the network cut even that is not noticed on the other side.
+// carry copies bytes until one end closes. If the network is cut the other end does not notice even that.
 func (n *network) carry(to, from net.Conn) {
 	_, _ = io.Copy(whileWhole{n, to}, from)
 	if !n.isCut() {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Without a quorum doctor says how each server is. The others say who knows more.
+// Without a quorum doctor reports the role of each server. The other commands refer to doctor.
 func TestWithoutAQuorum(t *testing.T) {
 	t.Parallel()
 	e := zktest.RunEnsembleT(quiet{t}, 3, zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond})
@@ -27,7 +27,7 @@ func TestWithoutAQuorum(t *testing.T) {
 	e.Member(0).Stop()
 	e.Member(1).Pause()
 	defer e.Member(1).Resume()
-	code, out, err = b.runs("doctor", "--connect-timeout", "1h") // which it does not wait for
+	code, out, err = b.runs("doctor", "--connect-timeout", "1h") // doctor does not wait for so long
 	assert.Equal(t, 1, code)
 	assert.Empty(t, err)
 	var roles []string

@@ -13,7 +13,7 @@ import (
 
 const job = "/cron/report"
 
-// records are the slots of the job that have one.
+// records returns the slots of the job that have a record.
 func (b *bed) records() []string {
 	names, _ := b.srv.Children(job + "/slots")
 	return names
@@ -56,7 +56,7 @@ func TestOnce(t *testing.T) {
 		{124, "negative", []string{"once", job, "a", "--wait", "-1s", "--", "true"}},
 		{127, "command not found", []string{"once", job, "a", "--", "no-such-command"}},
 		{3, "", []string{"once", job, "fails", "--", "sh", "-c", "exit 3"}},
-		{0, "", []string{"once", job, "fails", "--", "true"}}, // and so is free
+		{0, "", []string{"once", job, "fails", "--", "true"}}, // a failed slot is free again
 		{4, "", []string{"once", job, "fails at most once", "--at-most-once", "--", "sh", "-c", "exit 4"}},
 		{121, "no process runs it again", []string{"once", job, "fails at most once", "--at-most-once", "--", "true"}},
 	} {
@@ -67,7 +67,7 @@ func TestOnce(t *testing.T) {
 	b.atRest()
 }
 
-// While one runs the job others wait, for whatever slot. They do not run what it has done.
+// While one process runs the job the others wait, for whatever slot. They do not run a slot that it has completed.
 func TestOnceTakesTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -85,8 +85,8 @@ func TestOnceTakesTurns(t *testing.T) {
 	b.atRest()
 }
 
-// The winner dies after its command has done something, and before that is recorded: the next one does it
-// again, and not before the first command is over. At most once, nobody does it again.
+// The first process dies after its command has done its work, and before that is recorded: the next process runs the
+// command again, but not before the first command has ended. With --at-most-once no process runs it again.
 func TestOnceAndTheWinnerDies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		more  []string
@@ -127,7 +127,7 @@ func TestOnceAndTheWinnerDies(t *testing.T) {
 	}
 }
 
-// What a signal has ended is not done, whatever its status.
+// A slot whose command was ended by a signal is not recorded as done, whatever its exit status.
 func TestOnceAndASignal(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -149,7 +149,7 @@ func TestOnceAndASignal(t *testing.T) {
 	b.atRest()
 }
 
-// inLine waits until so many stand in the job's line.
+// inLine waits until there are n nodes in the job's line.
 func (b *bed) inLine(n int) {
 	b.Helper()
 	b.soon("in line", func() bool {
@@ -166,7 +166,7 @@ func (b *bed) fifo(name string) string {
 	return b.file(name)
 }
 
-// writeTo writes a line into a named pipe that somebody reads, or is about to.
+// writeTo writes a line into a named pipe, which has a reader or will get one.
 func (b *bed) writeTo(name string) {
 	require.NoError(b, os.WriteFile(b.file(name), []byte("x\n"), 0o600))
 }

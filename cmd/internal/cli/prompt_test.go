@@ -59,7 +59,7 @@ func TestPromptAtANode(t *testing.T) {
 	assert.NotContains(t, s.all(), "\u202e")
 }
 
-// Who holds what is seen in the prompt's session; commands are run under holds of it.
+// The prompt's session shows the holders, and runs commands under its own holds.
 func TestPromptSeesAndRuns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -103,14 +103,14 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	s.types("\x03")
 	s.shows("curator /locks> ")
 
-	// One that waits is interrupted, and leaves nothing.
+	// A command that waits is interrupted, and leaves no node.
 	s.types("lock x -- true\r")
 	eventually(t, "waiting", func() bool { return len(b.line()) == 2 })
 	s.types("\x03")
 	s.shows("curator /locks> ")
 	eventually(t, "gone", func() bool { return len(b.line()) == 1 })
 
-	// A command has the terminal, and its end is told.
+	// A command that is run has the terminal, and its exit status is reported.
 	holder.signal(syscall.SIGTERM)
 	holder.code()
 	s.types(`lock x -- sh -c 'echo under $CURATOR_PATH; read line; echo heard $line; exit 3'` + "\r")
@@ -126,7 +126,7 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	s.types("\x03")
 	s.shows("exit status 130")
 	s.shows("curator /locks> ")
-	// Lines that come at once are executed one after the other.
+	// Lines that arrive together are executed one after the other.
 	again := "once jobs/report today -- sh -c 'echo did $CURATOR_SLOT'\r"
 	s.types(again + again + "permit p --of 1 -- echo permitted\r")
 	s.shows("\ndid today\r\ncurator /locks> ")
@@ -138,7 +138,7 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	s.shows("curator /locks> ")
 	assert.NotContains(t, s.all(), "exit status 0")
 
-	// The end of the terminal ends what runs, and the prompt.
+	// The end of the terminal ends the running command, and the prompt.
 	s.types("lock x -- sleep 600\r")
 	eventually(t, "held", func() bool { return len(b.line()) == 1 })
 	s.signal(syscall.SIGHUP)
@@ -146,7 +146,7 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	b.atRest()
 }
 
-// Lines from a file: a command that is run does not read them, and its status is the shell's.
+// Lines from a file: a command that is run does not read them, and its exit status is also the shell's.
 func TestScriptsRunCommands(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -165,7 +165,7 @@ func TestScriptsRunCommands(t *testing.T) {
 	assert.Equal(t, "/after\n", out.String())
 	assert.False(t, b.srv.Exists("/never"))
 
-	// So is that of a command that has found something, which has said it itself.
+	// The same holds for a command that reports findings by its status, and has already printed them.
 	fed = b.unstarted("shell")
 	fed.cmd.Stdin = strings.NewReader("doctor\ncreate /never\n")
 	failed.Reset()

@@ -24,7 +24,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// certificate makes one for 127.0.0.1 that signs itself, and a file for --tls-ca.
+// certificate returns a self-signed certificate for 127.0.0.1, and a file for --tls-ca.
 func (b *bed) certificate(name string) (own tls.Certificate, ca string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(b, err)
@@ -37,7 +37,7 @@ func (b *bed) certificate(name string) (own tls.Certificate, ca string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, ca
 }
 
-// mute is the address of a server that takes connections, and TLS if it has a certificate, and answers nothing.
+// mute returns the address of a server that accepts connections, with TLS if it has a certificate, and replies to nothing.
 func (b *bed) mute(own ...tls.Certificate) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
@@ -58,7 +58,7 @@ func (b *bed) mute(own ...tls.Certificate) string {
 	return listener.Addr().String()
 }
 
-// Servers that cannot be reached do not say that they have no quorum. doctor says why they cannot be.
+// doctor does not report a missing quorum if no server can be reached. It reports why they cannot be.
 func TestDoctorOfServersThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	b := &bed{T: t, dir: t.TempDir()}
@@ -87,7 +87,7 @@ func TestDoctorOfServersThatCannotBeReached(t *testing.T) {
 	assert.NotContains(t, out, "it hangs", "it had no time to answer")
 }
 
-// A time that is over at once is a mistake, and says nothing of the servers.
+// A timeout of zero or less is an error of usage, and no result about the servers.
 func TestConnectTimeoutHasToBePositive(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -105,14 +105,14 @@ func TestConnectTimeoutHasToBePositive(t *testing.T) {
 	assert.Equal(t, 124, code, err)
 }
 
-// doctor waits for a server that hangs as long as --connect-timeout says, and no longer.
+// doctor waits for a server that hangs for --connect-timeout, and no longer.
 func TestDoctorOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	own, ca := b.certificate("own.pem")
 	for name, tt := range map[string]struct {
 		args []string
-		op   zktest.Op // which the server does not answer
+		op   zktest.Op // to which the server does not reply
 		says string
 	}{
 		"after the connection":    {[]string{"--servers", b.mute()}, "", "cannot reach the servers: "},

@@ -23,17 +23,17 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// docs/cli.md says how to use these.
+// docs/cli.md explains how to use these flags.
 var (
 	safetyRuns    = flag.Int("safety.runs", 1, "how often each thing happens to a holder")
 	safetyTimeout = flag.Duration("safety.timeout", 20*time.Second, "the session timeout of those runs")
 )
 
-// figures are those of all runs.
+// figures holds the figures of all runs.
 type figures struct {
 	mu   sync.Mutex
 	of   map[string][]time.Duration // from the last write of one command to the first of the next; guarded by mu
-	over map[string][]time.Duration // from the harm until the next has done its work; guarded by mu
+	over map[string][]time.Duration // from the harm until the next command has ended; guarded by mu
 }
 
 func (f *figures) add(name string, gap, over time.Duration) {
@@ -55,12 +55,12 @@ func (f *figures) log(t *testing.T) {
 	}
 }
 
-// Whatever happens to the holder, the last that its command does is earlier than the first that the next one
-// does. The command ignores TERM.
+// Whatever happens to the holder, the last write of its command is earlier than the first write of the next holder's
+// command. The commands ignore TERM.
 func TestACommandIsOverBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
 	all := &figures{of: map[string][]time.Duration{}, over: map[string][]time.Duration{}}
-	t.Run("runs", func(t *testing.T) { // all of them
+	t.Run("runs", func(t *testing.T) { // returns after all runs
 		for range *safetyRuns {
 			harmHolders(t, all)
 		}
@@ -73,13 +73,13 @@ func harmHolders(t *testing.T, all *figures) {
 		harm func(b *bed, first *proc, command written)
 		heal func(b *bed, first *proc) // before the first program's end
 		code int                       // -1: killed
-		told bool                      // by TERM, before it was killed
+		told bool                      // with TERM, before it was killed
 	}{
 		"network cut": {
 			harm: func(b *bed, _ *proc, _ written) { b.net.setCut(true) },
 			code: 122, told: true,
 		},
-		"server hangs": { // nothing expires meanwhile
+		"server hangs": { // no session expires in that time
 			harm: func(b *bed, first *proc, _ written) {
 				b.srv.Pause()
 				assert.Equal(b, 122, first.code())
@@ -148,7 +148,7 @@ func harmHolders(t *testing.T, all *figures) {
 	}
 }
 
-// On an ensemble, under the heartbeat rule, there is less time, and it is enough.
+// On an ensemble, under the heartbeat rule, there is less time to stop a command, but enough.
 func TestAnEnsemble(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -169,7 +169,7 @@ func TestAnEnsemble(t *testing.T) {
 	assert.Equal(t, 122, first.code())
 }
 
-// A keeper that comes to life after the hold's time starts nothing.
+// A keeper that continues after the hold has ended starts nothing.
 func TestALateKeeperStartsNothing(t *testing.T) {
 	t.Parallel()
 	heard, words, err := os.Pipe()
@@ -194,7 +194,7 @@ func TestALateKeeperStartsNothing(t *testing.T) {
 	assert.NoFileExists(t, file)
 }
 
-// What a command leaves behind when it exits is ended before the lock passes on, also a daemon.
+// Processes that a command leaves at its exit are ended before the lock is released, also a daemon.
 func TestNothingOfACommandIsLeft(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -215,7 +215,7 @@ func TestNothingOfACommandIsLeft(t *testing.T) {
 	b.atRest()
 }
 
-// When the keeper is killed the kernel kills the command, and the program what the command has started.
+// When the keeper is killed the kernel kills the command, and the program kills the processes that the command has started.
 func TestNothingOfAKilledKeeperIsLeft(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -265,10 +265,10 @@ func TestTurnsDoNotOverlap(t *testing.T) {
 	b.atRest()
 }
 
-// most is how many were at work at one time.
+// most returns the largest number of commands that ran at one time.
 func most(all []written) int {
 	n := 0
-	for _, at := range all { // whenever one begins
+	for _, at := range all { // at the beginning of each
 		together := 0
 		for _, w := range all {
 			if w.first <= at.first && at.first <= w.last {
@@ -300,7 +300,7 @@ func TestPermitsCount(t *testing.T) {
 	assert.Zero(t, third.code())
 
 	var started []*proc
-	for _, name := range []string{"a", "b", "c"} { // beside the holder that is left
+	for _, name := range []string{"a", "b", "c"} { // next to the remaining holder
 		started = append(started, b.start(append(permit, b.writer(name, "50ms")...)...))
 	}
 	var all []written
@@ -314,11 +314,11 @@ func TestPermitsCount(t *testing.T) {
 	eventually(t, "no session is left", func() bool { return len(b.srv.Sessions()) == 0 })
 }
 
-// Each term goes to its end, and then it is the other's turn, if that is in the line by then.
+// Each term lasts until its command ends, and the next term is the other program's, if that is in the line by then.
 func TestLeadersTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	waiting := func() bool { // each with a node of its own
+	waiting := func() bool { // each has a node of its own
 		owners := map[int64]bool{}
 		for _, n := range b.srv.Tree() {
 			owners[n.Stat.EphemeralOwner] = true

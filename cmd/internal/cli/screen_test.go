@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// screen is a terminal as its user sees it.
+// screen is the display of a terminal.
 type screen struct {
 	keys *os.File
 	done chan struct{}
@@ -21,10 +21,10 @@ type screen struct {
 	mu       sync.Mutex
 	rows     [][]rune // guarded by mu, as all below
 	row, col int
-	odd      []string // sequences that this terminal does not know
+	odd      []string // sequences that screen does not support
 }
 
-// onScreen starts the program on a terminal of its own, of that size.
+// onScreen starts the program on a terminal of its own, with the given size.
 func (b *bed) onScreen(width, height uint16, args ...string) (*screen, *proc) {
 	b.Helper()
 	user, terminal, err := pty.Open()
@@ -52,7 +52,7 @@ func (b *bed) onScreen(width, height uint16, args ...string) (*screen, *proc) {
 	return s, p
 }
 
-// take shows what was written, and returns the beginning of a sequence whose end has not come.
+// take displays the text, and returns the beginning of an incomplete sequence.
 func (s *screen) take(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *screen) control(sequence string) {
 	}
 }
 
-// text is what is to be seen.
+// text returns the visible text.
 func (s *screen) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *screen) presses(b *bed, keys string) {
 	require.NoError(b, err)
 }
 
-// shows waits until all of these are to be seen.
+// shows waits until all of these texts are visible.
 func (b *bed) shows(s *screen, all ...string) {
 	b.Helper()
 	defer func() {

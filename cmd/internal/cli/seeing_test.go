@@ -16,7 +16,7 @@ import (
 
 const ctrlC = "\x03"
 
-// Each command that runs something, at a terminal: what it runs has the terminal, and gets Ctrl-C.
+// Each command that runs another one, at a terminal: the other command has the terminal, and gets Ctrl-C.
 func TestAtATerminal(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -40,7 +40,7 @@ func TestAtATerminal(t *testing.T) {
 	assert.Equal(t, 124, p.code())
 }
 
-// participants is a line as JSON says it.
+// seen is a line as decoded from JSON.
 type seen struct {
 	At               string
 	Path, Kind       string
@@ -124,7 +124,7 @@ func TestWho(t *testing.T) {
 	b.atRest()
 }
 
-// On a terminal a line is drawn anew whenever it changes, and as much of it as there is room for.
+// On a terminal a line is drawn again whenever it changes, as far as there is room for it.
 func TestWhoWatches(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -260,7 +260,7 @@ func TestLocks(t *testing.T) {
 	b.atRest()
 }
 
-// Two programs that each hold what the other one wants.
+// Two programs that each wait for the other's lock.
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -343,12 +343,12 @@ func TestDoctor(t *testing.T) {
 	b.atRest()
 }
 
-// What cannot be written ends a watch, and does not hang it.
+// A failed write ends a watch; it does not hang.
 func TestAWatchThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		full, err = os.Open(os.DevNull) // which cannot be written to either, as it is open for reading
+		full, err = os.Open(os.DevNull) // cannot be written either, as it is open for reading
 		require.NoError(t, err)
 	}
 	defer full.Close()

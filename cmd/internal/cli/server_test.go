@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A flag counts more than the environment, also one that stands for another.
+// A flag takes precedence over the environment, even if it replaces another flag.
 func TestAServerThatIsNamedIsTheOnlyOneAsked(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

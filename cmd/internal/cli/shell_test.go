@@ -16,17 +16,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// typist is a program on a terminal of its own, and who types there.
+// typist is a program on a terminal of its own, with the user's end of that.
 type typist struct {
 	*proc
 	user *os.File
 
 	mu   sync.Mutex
 	seen string // guarded by mu
-	from int    // what was before has been looked at
+	from int    // the position after the text that the last check has found
 }
 
-// atPrompt starts a program, and reads what it shows.
+// atPrompt starts a program, and reads its output.
 func (b *bed) atPrompt(args ...string) *typist {
 	b.Helper()
 	s := b.unread(args...)
@@ -45,7 +45,7 @@ func (b *bed) atPrompt(args ...string) *typist {
 		}
 	}()
 	b.Cleanup(func() {
-		_ = s.cmd.Process.Signal(syscall.SIGKILL) // which ends the reading
+		_ = s.cmd.Process.Signal(syscall.SIGKILL) // ends the reading goroutine
 		<-read
 		if b.Failed() {
 			b.Logf("%q: %v\n%q", args, s.cmd.ProcessState, s.all())
@@ -54,7 +54,7 @@ func (b *bed) atPrompt(args ...string) *typist {
 	return s
 }
 
-// unread starts a program whose terminal nobody reads.
+// unread starts a program whose terminal is not read.
 func (b *bed) unread(args ...string) *typist {
 	b.Helper()
 	user, terminal, err := pty.Open()
@@ -93,7 +93,7 @@ func (s *typist) types(text string) {
 	require.NoError(s, err)
 }
 
-// shows waits until the screen shows a text after what it was last asked for.
+// shows waits until the screen shows a text after the last one that was found.
 func (s *typist) shows(text string) {
 	s.Helper()
 	eventually(s.T, "the screen shows "+text, func() bool {
@@ -120,7 +120,7 @@ func TestPrompt(t *testing.T) {
 	s.shows("connected to " + b.srv.Addr())
 	s.prompts()
 
-	// One session for all lines: what is ephemeral stays.
+	// One session for all lines: ephemeral nodes stay.
 	s.types("create /mine 'of the prompt' --ephemeral\r")
 	s.shows("\n/mine\r\n")
 	s.prompts()
@@ -129,7 +129,7 @@ func TestPrompt(t *testing.T) {
 	s.prompts()
 	require.Len(t, b.srv.Sessions(), 1)
 
-	// Errors say what to do, and end nothing.
+	// Errors suggest the next step, and do not end the prompt.
 	s.types("get /none\r")
 	s.shows("node does not exist")
 	s.prompts()
@@ -165,7 +165,7 @@ func TestPrompt(t *testing.T) {
 	s.shows("reconfig")
 	s.prompts()
 
-	// Ctrl-D ends it, and its nodes.
+	// Ctrl-D ends the prompt, and its nodes are deleted.
 	s.types("\x04")
 	assert.Zero(t, s.code())
 	b.atRest()
@@ -174,7 +174,7 @@ func TestPrompt(t *testing.T) {
 	assert.NotContains(t, history, "secret")
 	assert.NotContains(t, s.all(), "\x07", "nothing of a node's data controls the terminal")
 
-	// The next prompt remembers.
+	// The next prompt has the history.
 	s = b.atPrompt("shell")
 	s.prompts()
 	s.types("\x1b[A\r")
@@ -229,7 +229,7 @@ func TestPromptReconnects(t *testing.T) {
 	s.types("ls half a li")
 	b.srv.Stop()
 	s.shows("connection lost")
-	s.shows("ls half a li") // the line is still there
+	s.shows("ls half a li") // the line has been kept
 	require.NoError(t, b.srv.Start())
 	s.shows("reconnected; the session and its ephemeral nodes still exist")
 	s.types("\x15stat /e\r")
@@ -342,7 +342,7 @@ func TestNodeCommandsExitCodes(t *testing.T) {
 	eventually(t, "created", func() bool { return p.stdout() == "/e" })
 	require.NoError(t, b.srv.Delete("/e"))
 	assert.Equal(t, 122, p.code(), p.stderr())
-	// Who waits for input ends at once, too.
+	// A command that waits for input ends immediately, too.
 	s := b.atPrompt("set", "/a", "--file", "-")
 	eventually(t, "connected", func() bool { return len(b.srv.Sessions()) == 1 })
 	s.signal(syscall.SIGTERM)

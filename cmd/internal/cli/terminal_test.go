@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every command on a terminal: what it shows, its exit code, and that what nodes contain does not control the
-// terminal.
+// Every command on a terminal: its output, its exit code, and that the contents of nodes do not control the terminal.
 func TestEveryCommandOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -27,7 +26,7 @@ func TestEveryCommandOnATerminal(t *testing.T) {
 		args  string
 		shows string
 		code  int
-		keys  string // what is typed then
+		keys  string // the keys that are pressed then
 	}{
 		{"ls /", "app", 0, ""},
 		{"get /app", `data\x1b]0;owned\a`, 0, ""},

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A ring that has other nodes some seconds later is of processes that lock in several goroutines.
+// A ring that has other nodes some seconds later comes from processes that lock in several goroutines.
 func TestWhyOfARingThatPasses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -28,14 +28,14 @@ func TestWhyOfARingThatPasses(t *testing.T) {
 	names, _ := b.srv.Children("/locks/a")
 	require.Len(t, names, 2)
 	for _, name := range names {
-		require.NoError(t, b.srv.Delete("/locks/a/"+name)) // who waits there makes its node anew
+		require.NoError(t, b.srv.Delete("/locks/a/"+name)) // the waiter there creates its node again
 	}
 	assert.Zero(t, p.code(), p.stdout())
 	assert.Contains(t, p.stdout(), "no problems found")
 }
 
-// A line that is not there yet has nothing to tell. A root that does not exist either is wrong only if it is
-// elsewhere.
+// For a line that is not there yet why reports that there is no node. A root that does not exist either is an error only if
+// it is elsewhere.
 func TestWhyOfAPathThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -57,7 +57,7 @@ func TestWhyOfAPathThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A chroot that does not exist is not said of a root that nobody has given.
+// If the chroot does not exist, the error does not mention --root when that was not given.
 func TestWhyBelowAChrootThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -72,7 +72,7 @@ func TestWhyBelowAChrootThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A root that may not be listed can be replaced by one that may. That is no advice for the path itself.
+// For a root that may not be listed the error suggests a path below it. If that is the path itself there is no suggestion.
 func TestWhyBelowARootThatMayNotBeListed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -93,7 +93,7 @@ func TestWhyBelowARootThatMayNotBeListed(t *testing.T) {
 	assert.NotContains(t, why, "give --root")
 }
 
-// What why prints is what it has seen at its second look, also of a line in which nobody is any more.
+// why prints the result of its second look, even if the line is empty by then.
 func TestWhyOfALineThatIsOver(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -124,7 +124,7 @@ func TestWhyOfALineThatIsOver(t *testing.T) {
 	assert.Contains(t, p.stdout(), "/locks/a: there is no node")
 }
 
-// deadlock has two clients each hold what the other one waits for, at /locks/a and /locks/b.
+// deadlock makes two clients each hold the lock that the other one waits for, at /locks/a and /locks/b.
 func (b *bed) deadlock() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var waits sync.WaitGroup
@@ -145,7 +145,7 @@ func (b *bed) deadlock() {
 	}
 }
 
-// A holder that is not ephemeral has no session to be named.
+// A holder whose node is not ephemeral has no session that could be named.
 func TestWhyOfAHolderWithoutASession(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 	assert.Equal(t, 10*s, next)
 }
 
-// A keeper that follows decide, with any words of its parent at any times, keeps these rules.
+// A keeper that follows decide keeps these rules, for any words of its parent at any times.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{10, 20, 30, 40, 50, 60}, uint16(3000), uint16(1000))
 	f.Add([]byte{200, 0, 200, 255, 1}, uint16(0), uint16(0))

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Each step is a command, what it reads, prints, and what its error is and says.
+// Each step is a command with its input, its output, its error and a part of the error's text.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -97,7 +97,7 @@ func TestStory(t *testing.T) {
 		{args: "rm /a -rn", out: "would delete /a\nwould delete /a/b\nwould delete /a/b/s-0000000001\n"},
 		{args: "rm /a -rn -o jsonl", out: "{\"path\":\"/a\"}\n{\"path\":\"/a/b\"}\n{\"path\":\"/a/b/s-0000000001\"}\n"},
 		{args: "rm /a -ry --version 3", is: shell.ErrNo},
-		{args: "ls /a/b", out: "s-0000000001\n"}, // none of these has deleted it
+		{args: "ls /a/b", out: "s-0000000001\n"}, // no step has deleted it
 		{args: "rm /a/b -ry --version 4"},
 		{args: "rm /a -ry"},
 		{args: "rm /a -ry", is: shell.ErrNo, says: "does not exist"},
@@ -178,7 +178,7 @@ func TestPing(t *testing.T) {
 	assert.Positive(t, l.Sync.Max)
 }
 
-// What is dumped is restored elsewhere, and dry runs change nothing.
+// A dump is restored elsewhere, and dry runs change nothing.
 func TestDumpAndRestore(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// says is a server that answers every word so, and then closes the connection.
+// says starts a server that replies to every word with answer, and then closes the connection.
 func says(t *testing.T, answer string, config *tls.Config) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

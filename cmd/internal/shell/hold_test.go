@@ -31,7 +31,7 @@ func TestHold(t *testing.T) {
 	assert.ErrorContains(t, err, "another client has deleted it")
 
 	r = hold()
-	b.srv.Cut(0) // the connection comes back, and the session with it
+	b.srv.Cut(0) // the client reconnects in the same session
 	eventually(t, "the session is there", func() bool { return len(b.srv.Sessions()) == 1 })
 	assert.True(t, b.srv.Exists("/e"))
 	for _, s := range b.srv.Sessions() {

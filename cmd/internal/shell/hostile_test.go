@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/cmd/internal/shell"
 )
 
-// Names that ZooKeeper allows, and data, that would do harm.
+// Names that ZooKeeper allows, and data, which could harm a terminal.
 var (
 	hostileNames = []string{"\u202egnp.exe", "a\u2028b", "$(touch pwned)", `"; rm -rf ~`, "'", " blank ", "-rf",
 		"\u2066\u200b", "日本", `\x1b[2J`, "<script>"}
@@ -25,7 +25,7 @@ var (
 		strings.Repeat("\x1b[31m\xff", 150_000)}
 )
 
-// harmless says that a text, apart from line breaks and tabs, is printable throughout.
+// harmless requires that all characters of a text, apart from line breaks and tabs, are printable.
 func harmless(t *testing.T, what, s string) {
 	t.Helper()
 	for i, r := range s {
@@ -45,7 +45,7 @@ func (b *bed) hostile() (paths []string) {
 	return paths
 }
 
-// Whatever is printed is printable, also into a pipe; only raw data are what they are.
+// All output is printable, also into a pipe; only raw data are printed unchanged.
 func TestHostileNodes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -140,7 +140,7 @@ func TestHugeDirectory(t *testing.T) {
 	assert.False(t, b.srv.Exists("/d"))
 }
 
-// As much as a node can have goes in and out as it is; more is refused before it is sent.
+// Data up to the largest size are stored and printed unchanged; larger data are refused before they are sent.
 func TestLargeData(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

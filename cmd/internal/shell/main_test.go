@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// limit is how long anything may take that is bound to happen.
+// limit is the longest time for an event that must happen.
 const limit = time.Minute
 
-// bed is a server, which the commands reach over TCP.
+// bed is a server that the commands reach over TCP.
 type bed struct {
 	*testing.T
 	srv *zktest.Server
@@ -36,12 +36,12 @@ func newBed(t *testing.T) *bed {
 	return &bed{T: t, srv: srv}
 }
 
-// quiet leaves out the server's trace.
+// quiet drops the server's trace.
 type quiet struct{ *testing.T }
 
 func (quiet) Logf(string, ...any) {}
 
-// connection is the test's. The credentials are those of a user if there is one.
+// connection connects to the test's server, with the credentials of a user if one is given.
 type connection struct {
 	b    *bed
 	user string
@@ -71,7 +71,7 @@ func (c *connection) Begin(
 	return framework.New(strings.Join(servers, ","), append(opts, c.b.tls...)...)
 }
 
-// buffer is what a running command writes.
+// buffer collects a running command's output.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -133,7 +133,7 @@ func (r *running) end() error {
 	}
 }
 
-// runs runs a command to its end. The input is what comes before the command.
+// runs runs a command to its end, with the input in.
 func (b *bed) runs(in string, args ...string) (out string, err error) {
 	b.Helper()
 	r := b.startTo(strings.NewReader(in), nil, args...)
@@ -141,7 +141,7 @@ func (b *bed) runs(in string, args ...string) (out string, err error) {
 	return r.out.String(), err
 }
 
-// ok runs a command that succeeds.
+// ok runs a command, and requires success.
 func (b *bed) ok(args ...string) string {
 	b.Helper()
 	out, err := b.runs("", args...)

@@ -54,7 +54,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// What is printed is printable, and what JSON says stays what it says.
+// All output is printable, and JSON keeps its meaning.
 func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b\xff\u202e\U000e0001\n", uint8(3))
 	f.Fuzz(func(t *testing.T, s string, cut uint8) {

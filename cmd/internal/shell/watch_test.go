@@ -15,7 +15,7 @@ func (b *bed) watching(args ...string) *running {
 	return r
 }
 
-// after does something, and waits for the line that tells of it.
+// after calls does, and waits for the line that reports the change.
 func (r *running) after(does func() error, line string) {
 	r.Helper()
 	require.NoError(r, does())
@@ -66,7 +66,7 @@ func TestWatchOnce(t *testing.T) {
 	b := newBed(t)
 	require.NoError(t, b.srv.Create("/w", nil))
 	r := b.watching("/w", "--depth", "0", "--once")
-	require.NoError(t, b.srv.Create("/w/below", nil)) // is not watched
+	require.NoError(t, b.srv.Create("/w/below", nil)) // not watched
 	require.NoError(t, b.srv.Set("/w", []byte("now")))
 	require.NoError(t, r.end())
 	assert.Equal(t, 1, strings.Count(r.out.String(), "\n"))
