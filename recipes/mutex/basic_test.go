@@ -27,7 +27,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		lock, err := m.Acquire(ctx)
 		require.NoError(t, err)
 
-		// The layout is Curator's, to the byte.
+		// The layout is exactly Curator's.
 		const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`
 		require.Regexp(t, regexp.MustCompile(`^_c_`+uuid+`-lock-0000000000$`), lock.Node())
 		require.Equal(t, path+"/"+lock.Node(), lock.Path())
@@ -77,7 +77,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 				time.Sleep(time.Second)
 				assert.NoError(t, lock.Release(background))
 			}()
-			synctest.Wait() // it stands in line
+			synctest.Wait() // its node is in the line
 		}
 		release(t, first)
 		last := first.FencingToken()
@@ -121,7 +121,7 @@ func TestReentry(t *testing.T) {
 		require.ErrorIs(t, context.Cause(outer.Context()), mutex.ErrReleased)
 		clean(t, s, path)
 
-		// A released hold does not let anybody in, whatever context still carries it.
+		// A released hold is not entered again, although a context still carries it.
 		again, err := m.Acquire(context.WithoutCancel(outer.Context()))
 		require.NoError(t, err)
 		require.Greater(t, again.FencingToken(), outer.FencingToken())
@@ -129,7 +129,7 @@ func TestReentry(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, mutex.ErrReleased)
 
-		// Another client, or another context, queues.
+		// Another client, or a call with another context, waits in line.
 		stranger := mutex.New(newClient(t, s), path)
 		for ctx, other := range map[context.Context]*mutex.Mutex{again.Context(): stranger, background: m} {
 			limited, cancel := context.WithTimeout(ctx, time.Second)

@@ -13,8 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The server is the in-process one, over TCP on this machine: what counts is the requests, and the rows next
-// to each other in one run.
+// The server runs in this process, over TCP on this machine. Compare the numbers of requests, and the rows of one run.
 //
 //	go test ./recipes/mutex -run '^$' -bench . -benchmem
 func BenchmarkCycle(b *testing.B) {

@@ -13,8 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Turns of goroutines that share a Cohort, and the free cycle of a lock that is kept, over TCP on this
-// machine.
+// Turns of goroutines that share a Cohort, and the free cycle of a kept lock, over TCP on this machine.
 //
 //	go test ./recipes/mutex -run '^$' -bench Cohort -benchmem
 func BenchmarkCohort(b *testing.B) {

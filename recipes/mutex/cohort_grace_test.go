@@ -14,22 +14,22 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The lock is lost during a turn, and the session goes on, and with it the node:
+// The lock is lost during a turn, but the session lives, and its node stays:
 //
 //  1. The connection is lost, and the turn's context ends.
 //  2. The client connects again, a millisecond later.
 //  3. The Cohort deletes its node, and another client is granted the lock.
 //
-// Between 1 and 3 the user of the turn has the grace to stop, or until it releases.
+// Between 1 and 3 the turn's user has the grace to stop, unless it releases earlier.
 func TestCohortLeavesTheUserOfALostTurnTimeToStop(t *testing.T) {
 	const soon = 150 * time.Millisecond // a reconnect, and the requests after it
 	for name, c := range map[string]struct {
 		opts    []mutex.Option
 		client  []framework.Option
 		server  zktest.Config
-		shorter time.Duration // the session timeout that the server grants from then on
+		shorter time.Duration // the session timeout that the server grants after the start
 		cause   error
-		stops   time.Duration // when the user releases; 0: not before the other is granted the lock
+		stops   time.Duration // when the user releases; 0: only after the other contender's grant
 		idle    bool          // there is no user
 		least   time.Duration
 	}{
@@ -65,7 +65,7 @@ func TestCohortLeavesTheUserOfALostTurnTimeToStop(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				other := newClient(t, s)
-				if c.idle { // it comes while the connection is away
+				if c.idle { // the other contender comes while the connection is suspended
 					recipetest.Cut(t, s, a)
 				}
 				waiter := waiting(t, background, mutex.New(other, path))
@@ -97,15 +97,15 @@ func TestCohortLeavesTheUserOfALostTurnTimeToStop(t *testing.T) {
 	}
 }
 
-// ensemble is a server that says that it is one of three.
+// ensemble configures a server that reports being one of three members.
 var ensemble = zktest.Config{
 	EnsembleConfig: "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
 		"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000",
 	TickTime: 900 * time.Millisecond,
 }
 
-// A caller that comes during the grace waits for it in the local line, and gets a turn with a new node. One that
-// does not want to wait fails at once, and Close does not wait for the grace.
+// A caller that comes during the grace waits in the local line, and gets a turn with a new node. TryAcquire fails immediately,
+// and Close does not wait for the grace.
 func TestCohortDuringTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -30,7 +30,7 @@ func end(t *testing.T, turn *mutex.Turn) {
 	require.NoError(t, turn.Release(background))
 }
 
-// lining begins to acquire on another goroutine and returns when it stands in the local line.
+// lining starts an Acquire on another goroutine and returns when it waits in the local line.
 func lining(t *testing.T, m *mutex.Cohort) *recipetest.Call[*mutex.Turn] {
 	t.Helper()
 	return recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(background) }).Waits()
@@ -105,7 +105,7 @@ func TestCohortsTakeTurns(t *testing.T) {
 					assert.NoError(t, turn.Release(background))
 				})
 			}
-			synctest.Wait() // its node stands in line
+			synctest.Wait() // its node is in the line
 		}
 		require.Len(t, nodesOf(t, s), 3)
 		release(t, first)
@@ -115,7 +115,7 @@ func TestCohortsTakeTurns(t *testing.T) {
 	})
 }
 
-// A process with a crowd, and one with a single goroutine: the latter waits for D and the rest of a turn.
+// One process has many goroutines, the other a single one, which waits at most for D and the rest of a turn.
 func TestCohortIsFair(t *testing.T) {
 	const d, hold = 100 * time.Millisecond, 7 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -152,12 +152,12 @@ func TestCohortIsFair(t *testing.T) {
 	})
 }
 
-// A turn comes at the moment at which its caller gives up: it is given back.
+// A caller's context ends at the moment of its grant: the turn is released.
 func TestCohortTurnComesAsItsCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		m := mutex.NewCohort(newClient(t, s), path)
-		for range 100 { // sometimes the caller is faster
+		for range 100 { // sometimes the grant comes first
 			turn, err := m.Acquire(background)
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(background)
@@ -186,7 +186,7 @@ func TestCohortTry(t *testing.T) {
 			require.ErrorContains(t, err, "of this process")
 			require.Zero(t, sum(s.Counts()))
 			turn.ReleaseInBackground()
-			waiter.OK().ReleaseInBackground() // and the next try comes while the node is given back
+			waiter.OK().ReleaseInBackground() // the next TryAcquire runs while the node is being deleted
 		}
 		synctest.Wait()
 		lock := acquire(t, mutex.New(newClient(t, s), path))
@@ -196,7 +196,7 @@ func TestCohortTry(t *testing.T) {
 		require.ErrorContains(t, err, lock.Node())
 		counts(t, s, "try, held", map[string]int{"sync": 1, "getChildren2": 1})
 
-		// Who arrives meanwhile goes on waiting.
+		// A caller that arrives during a TryAcquire waits, although the try fails.
 		looks := s.Inject(zktest.Fault{Op: "getChildren2", Action: zktest.Hold})
 		try := recipetest.Begin(t, func() (*mutex.Turn, error) { return m.TryAcquire(background) })
 		<-looks.Struck()
@@ -210,7 +210,7 @@ func TestCohortTry(t *testing.T) {
 	})
 }
 
-// A Mutex has tokens, which turns do not have: neither enters what the other holds.
+// A Mutex has fencing tokens, turns have none: neither enters the other's hold.
 func TestCohortEntersNoMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

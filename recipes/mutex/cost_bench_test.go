@@ -11,8 +11,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// What a free cycle, acquire and release, costs the client alone: the server is another process. The rows are
-// to be compared with each other, in one run.
+// The client's own cost of a free cycle (acquire and release): the server is another process. Compare only the rows of one run.
 //
 //	go test ./recipes/mutex -run '^$' -bench ClientCost -benchmem
 func BenchmarkClientCost(b *testing.B) {

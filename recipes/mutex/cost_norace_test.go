@@ -2,5 +2,5 @@
 
 package mutex_test
 
-// slack is by how much more a program may need in which nothing is checked.
+// slack is the factor by which the limits grow: without the race detector they do not.
 const slack = 1.0

@@ -2,5 +2,5 @@
 
 package mutex_test
 
-// slack is for the race detector: it makes pools forget at random.
+// slack is the factor by which the limits grow under the race detector, which drops items of sync.Pool at random.
 const slack = 2.0

@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A free cycle must stay cheap for the client: programs take locks by the thousand. What is counted does not
-// depend on how busy the machine is.
+// A free cycle must stay cheap for the client: programs acquire thousands of locks. The counts do not depend on how busy the
+// machine is.
 func TestClientCost(t *testing.T) {
 	const cycles = 300
 	addr := server(t)
@@ -26,15 +26,15 @@ func TestClientCost(t *testing.T) {
 		cycle             func()
 		most, mostOfBytes float64
 	}{
-		{"awaited", awaitedCycle(t, addr), 40, 4096}, // go-zookeeper's Lock, which can do less: 53, 2193
+		{"awaited", awaitedCycle(t, addr), 40, 4096}, // the Lock of go-zookeeper, which has fewer features: 53, 2193
 		{"unawaited", unawaitedCycle(t, addr), 50, 4700},
 	} {
 		name, cycle := c.name, c.cycle
-		for range 20 { // makes the directory, and what is used again
+		for range 20 { // the first cycles create the directory and fill the pools
 			cycle()
 		}
 		allocations, bytes := math.Inf(1), math.Inf(1)
-		for range 5 { // pings and the garbage collector, which empties pools, only add: the least is the cycle's own
+		for range 5 { // pings, and the garbage collector (it empties pools), only add: the minimum is the cycle's own cost
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range cycles {
@@ -50,14 +50,14 @@ func TestClientCost(t *testing.T) {
 	}
 }
 
-// Goroutines of one client that come at once share lists of the line: n waiters must not cost n lists of n names.
+// Goroutines of one client that arrive together share lists of the line: n waiters must not cost n lists of n names.
 func TestNewcomersShareLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters = 300
 		s := zktest.RunT(t)
 		m := mutex.New(newClient(t, s), path)
 		lock := acquire(t, m)
-		s.Delay(0, time.Millisecond) // so that all of them come while the first list is under way
+		s.Delay(0, time.Millisecond) // so that all of them arrive while the first list is in flight
 		s.ResetCounts()
 		ctx, leave := context.WithCancel(t.Context())
 		var all sync.WaitGroup

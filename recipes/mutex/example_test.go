@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -32,7 +32,7 @@ func Example() {
 
 	m := mutex.New(client, "/locks/orders")
 
-	// The deadline is for the wait; the lock does not end with it.
+	// The deadline limits the wait; the lock does not end with it.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	lock, err := m.Acquire(ctx)
@@ -48,7 +48,7 @@ func Example() {
 	// held: true lost: false
 }
 
-// The work ends before anybody else can have the lock.
+// The work ends before another client can acquire the lock.
 func ExampleLock_Context() {
 	server, client := connect()
 	defer server.Close()
@@ -86,7 +86,7 @@ func ExampleMutex_Do() {
 
 	m := mutex.New(client, "/locks/orders")
 	err := m.Do(context.Background(), func(ctx context.Context) error {
-		// What is called from here may take the lock again, with ctx.
+		// Code that is called from here may acquire the lock again, with ctx.
 		return m.Do(ctx, func(context.Context) error {
 			fmt.Println("one hold, taken twice")
 			return nil
@@ -98,7 +98,7 @@ func ExampleMutex_Do() {
 	// <nil>
 }
 
-// Who gets a context from a hold takes the same lock again at once.
+// A caller with the context of a hold acquires the same lock again immediately.
 func ExampleMutex_Acquire_reentry() {
 	server, client := connect()
 	defer server.Close()
@@ -117,7 +117,7 @@ func ExampleMutex_Acquire_reentry() {
 		return
 	}
 	fmt.Println("one node:", inner.Path() == outer.Path())
-	_, err = m.TryAcquire(ctx) // the context says who asks, not the goroutine
+	_, err = m.TryAcquire(ctx) // re-entry depends on the context, not on the goroutine
 	fmt.Println("another context:", errors.Is(err, mutex.ErrNotAcquired))
 
 	fmt.Println("released:", inner.Release(ctx), "still held:", outer.Valid())
@@ -129,7 +129,7 @@ func ExampleMutex_Acquire_reentry() {
 	// released: <nil> still held: false
 }
 
-// What to defer: it waits for nothing, and the client goes on until the node is gone.
+// ReleaseInBackground suits defer: it does not block, and the client retries until the node is deleted.
 func ExampleLock_ReleaseInBackground() {
 	server, client := connect()
 	defer server.Close()
@@ -146,7 +146,7 @@ func ExampleLock_ReleaseInBackground() {
 	lock.ReleaseInBackground(func(err error) { released <- err }) // the function is optional
 	fmt.Println("held:", lock.Valid())
 
-	again, err := m.TryAcquire(ctx) // goes after the delete
+	again, err := m.TryAcquire(ctx) // its requests are sent after the delete
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -158,7 +158,7 @@ func ExampleLock_ReleaseInBackground() {
 	// held again: true released: <nil>
 }
 
-// A store that remembers the largest token and refuses smaller ones is safe from a holder that was too slow.
+// A store that remembers the largest token and refuses smaller ones is safe from a holder that has lost its lock unawares.
 func ExampleLockOf() {
 	server, client := connect()
 	defer server.Close()
@@ -242,7 +242,7 @@ func ExampleLock_Guard() {
 		fmt.Println(err)
 		return
 	}
-	// The server executes the transaction only while the lock is held, whatever our clock says.
+	// The server executes the transaction only while the lock is held, whatever the client's clock shows.
 	_, err = client.Transaction(ctx, lock.Guard(),
 		client.TransactionOp().SetData().ForPath("/balance", []byte("90")))
 	fmt.Println("with the lock:", err)
@@ -268,7 +268,7 @@ func ExampleRevoke() {
 		return
 	}
 
-	// Somebody else, in more of a hurry.
+	// Another client that needs the lock sooner.
 	holder, _, _ := m.Holder(ctx)
 	if err := mutex.Revoke(ctx, client, holder.Path); err != nil {
 		fmt.Println(err)
@@ -293,7 +293,7 @@ func ExampleMulti() {
 	defer client.Close()
 
 	from, to := mutex.New(client, "/locks/account-1"), mutex.New(client, "/locks/account-2")
-	both := mutex.NewMulti(mutex.Of(from), mutex.Of(to)) // everybody in the same order
+	both := mutex.NewMulti(mutex.Of(from), mutex.Of(to)) // all callers use the same order
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // for both together
 	defer cancel()
@@ -325,7 +325,7 @@ func ExampleNewCohort() {
 	for range 50 {
 		all.Go(func() {
 			err := orders.Do(context.Background(), func(context.Context) error {
-				done++ // one at a time
+				done++ // only one goroutine at a time holds a turn
 				return nil
 			})
 			if err != nil {
@@ -347,7 +347,7 @@ func ExampleWithKept() {
 
 	orders := mutex.NewCohort(client, "/locks/orders", mutex.WithKept(time.Minute))
 	for range 3 {
-		turn, err := orders.Acquire(ctx) // the first one asks the servers
+		turn, err := orders.Acquire(ctx) // only the first turn sends requests
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -358,7 +358,7 @@ func ExampleWithKept() {
 	_, kept, err := orders.Holder(ctx)
 	fmt.Println("kept:", kept, err)
 
-	// Another contender gets it nevertheless.
+	// Another contender acquires the lock all the same.
 	lock, err := mutex.New(client, "/locks/orders").Acquire(ctx)
 	if err != nil {
 		fmt.Println(err)

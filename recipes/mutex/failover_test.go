@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A release hands the lock on within the time to the server and back: the delete, and its events.
+// A release hands the lock over within one round trip: the delete to the server, and the event from it.
 func TestHandOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = 10 * time.Millisecond
@@ -38,9 +38,9 @@ func TestHandOverTime(t *testing.T) {
 	})
 }
 
-// A holder is gone without a word. The next one has the lock when the session has expired: within the timeout
-// and one tick of the server, to whose multiples it rounds expiries up. With a tick of a second or less that
-// is the timeout plus a second.
+// A holder dies without closing its session. The next waiter is granted when that session expires: within the timeout and one
+// tick, since the server rounds expiries up to multiples of its tick. With a tick of a second or less that is at most the timeout
+// plus a second.
 func TestFailOverAfterAKill(t *testing.T) {
 	const timeout = 4 * time.Second
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
@@ -54,7 +54,7 @@ func TestFailOverAfterAKill(t *testing.T) {
 				time.Sleep(10*time.Second + phase)
 				gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 				died := time.Now()
-				// to the server it is as dead as can be, and here we see when it knows
+				// for the server the client is dead, but the test still sees when the client notices
 				s.BlackHole(session(t, dying), zktest.Both)
 				ended := make(chan time.Time, 1)
 				context.AfterFunc(lock.Context(), func() { ended <- time.Now() })

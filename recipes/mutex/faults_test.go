@@ -67,8 +67,8 @@ func TestSequenceNearItsEnd(t *testing.T) {
 	})
 }
 
-// An administrator removes everything and somebody else takes number 0, while the waiter is disconnected:
-// when it is back it hears that the node ahead of it is gone, but so is its own. It must not take the lock.
+// While the waiter is disconnected, an administrator deletes the whole directory and another client creates number 0. After its
+// reconnect the waiter learns that its predecessor's node is deleted. Its own node is, too, so it must not acquire.
 func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -100,8 +100,8 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 	})
 }
 
-// The waiter's node is deleted and another one of the same name is there when it looks: it is not its own,
-// not even if it is of the same session.
+// The waiter's node is deleted, and another client creates a node of the same name before the waiter reads it. The waiter must
+// not take that node for its own, not even if its session owns it.
 func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 	for i, at := range []zktest.Fault{
 		{Op: "getData", PathPrefix: path}, {Op: "setWatches"}, {Op: "getData", PathPrefix: path}, {Op: "setWatches"},
@@ -134,8 +134,8 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 	}
 }
 
-// The waiter's own node is deleted, and then the one ahead goes; of both it hears at once. Its own matters:
-// without that the turn is not its own, but that of the next.
+// The waiter's own node is deleted, and then its predecessor's: both events arrive together. The waiter must handle its own
+// deletion first: without a node it has no right to the lock, and the next waiter has it.
 func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -147,7 +147,7 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			return nil
 		}
 		b := newClient(t, s, framework.WithHooks(framework.Hooks{Wait: wait}))
-		for range 30 { // it took either event, as it came
+		for range 30 { // repeated: if the order were not fixed, either event could be taken first
 			first := acquire(t, mutex.New(a, path))
 			second := begin(t, background, mutex.New(b, path))
 			<-waits
@@ -158,12 +158,12 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			require.NoError(t, s.Delete(line[1].Path))
 			release(t, first)
 			holder := third.End().OK()
-			synctest.Wait() // both events are there
+			synctest.Wait() // both events have arrived
 			goOn <- struct{}{}
 			synctest.Wait()
 			require.True(t, holder.Valid())
 			require.True(t, second.Pending(), "two hold the lock")
-			<-waits // at the end of the line
+			<-waits // it waits at the end of the line
 			goOn <- struct{}{}
 			release(t, holder)
 			release(t, second.End().OK())
@@ -172,8 +172,8 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 	})
 }
 
-// The request that would arm the watch on the own node is lost with its connection. It is made again on the
-// next one: the holder hears of the deletion of its node, and the waiter, too, long before its turn.
+// The request that arms the watch on the own node is lost with its connection, and is retried on the next one. So the holder gets
+// the event of its node's deletion, and so does the waiter, long before it is first in line.
 func TestOwnWatchIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -207,8 +207,8 @@ func TestOwnWatchIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// Somebody sets the data of a waiter's node (as a revoker does to a holder's): the waiter looks again and
-// goes on waiting.
+// Another client sets the data of a waiter's node (as a revoker does with a holder's): the waiter reads the node and keeps
+// waiting.
 func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -219,7 +219,7 @@ func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 		line, err := ma.Participants(background)
 		require.NoError(t, err)
 		require.NoError(t, s.Set(line[1].Path, []byte("x")))
-		require.NoError(t, s.Set(line[0].Path, []byte("x"))) // and the one ahead, too
+		require.NoError(t, s.Set(line[0].Path, []byte("x"))) // and the predecessor's, too
 		waiter.Waits()
 		release(t, lock)
 		release(t, waiter.End().OK())
@@ -227,7 +227,7 @@ func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 	})
 }
 
-// The caller gives up after another client has replaced the waiter's node, and before the waiter has read that: the other
+// The caller's context ends after another client has replaced the waiter's node, and before the waiter has read it: the other
 // client's node stays.
 func TestOwnNodeReplacedBeforeTheCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestOwnNodeReplacedBeforeTheCallerGivesUp(t *testing.T) {
 	})
 }
 
-// The directory is reaped between two users, and while one is about to queue.
+// The servers delete the empty container between two holds, and while a contender is about to create its node.
 func TestContainerReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ReapInterval: time.Second})
@@ -280,7 +280,7 @@ func TestContainerReaped(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.False(t, s.Exists(path))
 		}
-		// Reaped at the worst moment: the parents are made, and gone before the node is created.
+		// Deleted at the worst moment: after the parents are created, and before the node is.
 		hold := s.Inject(zktest.Fault{Op: "create2", After: 1, Action: zktest.Hold})
 		done := make(chan error, 1)
 		go func() {
@@ -297,7 +297,7 @@ func TestContainerReaped(t *testing.T) {
 	})
 }
 
-// Without the right to read the node ahead the waiter watches the directory.
+// A waiter without the right to read its predecessor's node watches the directory.
 func TestNoRightToReadThePredecessor(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V37, zktest.V38} {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestNoRightToReadThePredecessor(t *testing.T) {
 	}
 }
 
-// A waiter that may not read its own node would not hear of its deletion: it takes no turn without a list.
+// A waiter that may not read its own node gets no event of its deletion: it is granted only after a list.
 func TestNoRightToReadOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -347,8 +347,8 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 	})
 }
 
-// On servers that drop events for want of rights, an ACL that is set while somebody waits costs it the event.
-// The slow check finds out.
+// Servers that send no events to clients without the right to read: if the ACL changes during a wait, the waiter misses the
+// event. Its slow check finds the change.
 func TestEventThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
@@ -366,7 +366,7 @@ func TestEventThatNeverComes(t *testing.T) {
 	})
 }
 
-// The node of a namespace is one that somebody has named, and so a lock may use it.
+// A lock may use the root of a namespace: the namespace names a node.
 func TestPathRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -398,8 +398,8 @@ func TestPathRoot(t *testing.T) {
 	})
 }
 
-// The server has created the node and the connection breaks before the reply: the node is found again, not
-// made twice.
+// The server has created the node, and the connection breaks before the reply: the client finds the node, and creates no second
+// one.
 func TestReplyLostAfterCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -424,7 +424,7 @@ func TestReplyLostAfterCommit(t *testing.T) {
 	})
 }
 
-// Every request of a waiter may lose its reply, one after the other.
+// Each request of a waiter loses its reply in turn.
 func TestRepliesLostWhileWaiting(t *testing.T) {
 	for _, fault := range []zktest.Fault{
 		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path}, {Op: "setWatches"},
@@ -449,8 +449,8 @@ func TestRepliesLostWhileWaiting(t *testing.T) {
 	}
 }
 
-// The holder's node is deleted and another one of the same name is there when it first looks: it is not its
-// own, not even if it is of the same session.
+// The holder's node is deleted and replaced by one of the same name before the holder first reads it. The holder must not take
+// that node for its own, not even if its session owns it.
 func TestAdministratorReplacesTheHoldersNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

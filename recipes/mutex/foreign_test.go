@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A service changes from an implementation whose nodes are ten digits, and nothing else, to this one.
+// A service migrates to this library from an implementation whose nodes are named by ten digits only.
 func TestForeignContenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -62,7 +62,7 @@ func TestForeignContenders(t *testing.T) {
 		release(t, next.Value)
 		clean(t, s, path)
 
-		// Two of the old ones ahead, one after the other, while holds are long.
+		// Two contenders of the old implementation ahead, one after the other, while holds are long.
 		first, second = stand(), stand()
 		for range 2 {
 			next = waiting(t, background, m)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -53,13 +53,13 @@ func begin(t *testing.T, ctx context.Context, m *mutex.Mutex) *call {
 	return recipetest.Begin(t, func() (*mutex.Lock, error) { return m.Acquire(ctx) })
 }
 
-// waiting begins to acquire on another goroutine and returns when it stands in line.
+// waiting starts an Acquire on another goroutine and returns when its node is in the line.
 func waiting(t *testing.T, ctx context.Context, m *mutex.Mutex) *call {
 	t.Helper()
 	return begin(t, ctx, m).Waits()
 }
 
-// revoked says whether somebody has asked for the lock, as far as is known without time passing.
+// revoked reports whether the client knows, without time passing, of a request to release the lock.
 func revoked(lock *mutex.Lock) bool { return recipetest.Closed(lock.Revoked()) }
 
 // key is the type of the keys that tests put into contexts.

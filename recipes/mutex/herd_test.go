@@ -30,8 +30,8 @@ func watches(s *zktest.Server) map[watch]bool {
 	return all
 }
 
-// A thousand wait for one lock, in ten sessions: a release fires the watches of the next one in line and of
-// nobody else, and costs one request.
+// A thousand contenders wait for one lock, in ten sessions: a release fires only the next waiter's watches, and costs one
+// request.
 func TestThousandWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters, sessions = 1000, 10
@@ -70,15 +70,14 @@ func TestThousandWaiters(t *testing.T) {
 			require.Empty(t, done, "one is granted")
 			want := map[string]int{"multi": 1}
 			fired = append(fired, watch{released, next}, watch{released + "-released", next})
-			if i == 0 { // it did not wait, so nobody depends on its mark
+			if i == 0 { // it has not waited, so no waiter relies on its mark
 				want, fired = map[string]int{"delete": 1}, fired[:1]
 			}
 			require.Equal(t, want, s.Counts())
 			if i%100 != 99 {
 				continue
 			}
-			// Each release has fired the watches of the next one, and of nobody else but the former holder, whose
-			// own node it was.
+			// Each release has fired only the watches of the next waiter and the former holder's watch on its own node.
 			after := watches(s)
 			for _, w := range fired {
 				require.True(t, before[w] && !after[w])
@@ -93,7 +92,7 @@ func TestThousandWaiters(t *testing.T) {
 	})
 }
 
-// Newcomers that are cancelled together, at whatever moment of their coming in, ask for no more lists because of it.
+// Newcomers whose contexts end together, at any moment of joining the line, cause no extra lists.
 func TestNewcomersThatGiveUpTogether(t *testing.T) {
 	for _, after := range []time.Duration{0, 5, 15, 25, 35} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestNewcomersThatGiveUpTogether(t *testing.T) {
 	}
 }
 
-// Waiters that come one after the other list for themselves. They keep no names while they wait.
+// Waiters that arrive one after the other list the line each. They keep no names while they wait.
 func TestAWaiterKeepsNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -159,7 +158,7 @@ func TestAWaiterKeepsNoList(t *testing.T) {
 	})
 }
 
-// live is how many bytes are in use.
+// live returns the number of heap bytes in use.
 func live() uint64 {
 	synctest.Wait()
 	runtime.GC()
@@ -169,7 +168,7 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-// Callers with less patience than a slow server needs leave nothing behind that it would have to answer.
+// Callers that give up before a slow server replies leave no requests behind for it to serve.
 func TestImpatientCallersAtASlowServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -191,7 +190,7 @@ func TestImpatientCallersAtASlowServer(t *testing.T) {
 	})
 }
 
-// impatient has n callers at the same time that give up soon.
+// impatient runs n calls at the same time whose contexts end soon.
 func impatient(n int, call func(context.Context) error) {
 	var all sync.WaitGroup
 	for range n {

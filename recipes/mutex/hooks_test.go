@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// witness writes down what hooks are told, without what differs from run to run.
+// witness records the hooks' calls, without values that differ from run to run.
 type witness struct {
 	mu    sync.Mutex
 	lines []string
@@ -38,7 +38,7 @@ func (w *witness) read() []string {
 	return lines
 }
 
-// short is a node's name without what is in front of it.
+// short returns a node's name without the part before "lock-".
 func short(node string) string { return node[max(strings.LastIndex(node, "lock-"), 0):] }
 
 type spanKey struct{}
@@ -127,7 +127,7 @@ func TestHooksSeeAContendedLock(t *testing.T) {
 	})
 }
 
-// What an option says is in the nodes is not replaced, nor what a revoker may write.
+// Hooks replace neither the node data that an option sets nor the data of a revoker.
 func TestHooksLeaveNodeDataAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -53,8 +53,8 @@ func TestKeptTraffic(t *testing.T) {
 	})
 }
 
-// A child that is no contender waits for nothing: the lock is kept when it is there before the turn, and when it is created
-// after it.
+// No contender has to wait for a child that is not one: the lock stays kept if the child was there before the turn, and if it is
+// created after it.
 func TestALockIsKeptAlthoughAChildIsNoContender(t *testing.T) {
 	for name, before := range map[string]bool{"before the turn": true, "after the turn": false} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestALockIsKeptAlthoughAChildIsNoContender(t *testing.T) {
 				if !before {
 					require.NoError(t, s.Create(path+"/notes", nil))
 					synctest.Wait()
-					end(t, turnOf(t, m)) // the event of the child has ended the first node
+					end(t, turnOf(t, m)) // the event of the child has ended the first node's hold
 					synctest.Wait()
 				}
 				s.ResetCounts()
@@ -84,7 +84,7 @@ func TestALockIsKeptAlthoughAChildIsNoContender(t *testing.T) {
 	}
 }
 
-// Who comes waits for the event and the delete, and, during a turn, for its end alone.
+// A newcomer waits for the event and the delete, or, during a turn, only for the turn's end.
 func TestKeptIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = time.Second
@@ -115,7 +115,7 @@ func TestKeptIsGivenUp(t *testing.T) {
 		time.Sleep(time.Hour + 10*trip)
 		clean(t, s, path)
 
-		// One that has come before the grant is in the first list, and there is no event.
+		// A contender that came before the grant is in the first list: no event is needed.
 		lock = acquire(t, other)
 		first := lining(t, m)
 		time.Sleep(10 * trip)
@@ -146,14 +146,14 @@ func TestKeptForTheIdleTime(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		clean(t, s, path)
 		turn := turnOf(t, m)
-		time.Sleep(time.Hour) // the idle time does not end a turn
+		time.Sleep(time.Hour) // the idle time does not count during a turn
 		require.True(t, turn.Valid())
 		end(t, turn)
 		require.Len(t, nodesOf(t, s), 1)
 	})
 }
 
-// With nobody else in sight the local line goes on with the node after its turns are over.
+// Without other contenders the local line keeps the node after its turns are used up.
 func TestKeptWithALocalLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -182,12 +182,12 @@ func TestKeptWithALocalLine(t *testing.T) {
 	})
 }
 
-// One that only looks is not noticed. One that creates its node is, and the next try succeeds; so it is with
-// Curator for Java, which always creates.
+// A try that only reads is not noticed by the keeper. A try that creates its node is, and the next try succeeds. The same holds
+// for Curator for Java, which always creates.
 func TestKeptAndTheTriesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		s.Delay(0, time.Millisecond) // the keeper hears of a try when the server has answered that
+		s.Delay(0, time.Millisecond) // the keeper gets the event of a try only after the server has replied to the try
 		m := mutex.NewCohort(newClient(t, s), path, mutex.WithKept(time.Hour))
 		end(t, turnOf(t, m))
 		time.Sleep(time.Second)
@@ -220,7 +220,7 @@ func TestKeptAndTheTriesOfOthers(t *testing.T) {
 	})
 }
 
-// Somebody comes while the keeper is cut off: it gives the lock up when it is back.
+// Another contender arrives while the keeper is disconnected: the keeper releases the lock after its reconnect.
 func TestKeptWhileDisconnected(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestKeptWhileDisconnected(t *testing.T) {
 			waiter := waiting(t, background, other)
 			time.Sleep(time.Second)
 			if busy {
-				end(t, turnOf(t, m)) // the session is certain
+				end(t, turnOf(t, m)) // the session is still certain
 			}
 			waiter.Waits()
 			away.Remove()
@@ -245,7 +245,7 @@ func TestKeptWhileDisconnected(t *testing.T) {
 	}
 }
 
-// After a reconnect there is a list before the lock is taken again.
+// After a reconnect the first turn needs a list.
 func TestKeptAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -297,7 +297,7 @@ func TestKeptIsLost(t *testing.T) {
 	}
 }
 
-// The process is cut off and does not notice at first: what it keeps it has lost before others can have it.
+// The process loses its network and does not notice at first: its kept lock is lost before another client can acquire it.
 func TestKeptIsLostByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -340,8 +340,8 @@ func TestKeptClientCloses(t *testing.T) {
 	})
 }
 
-// The machine has slept for longer than the session lasts, in which Go's clock stands still: what is kept is
-// lost, although nothing has told the client.
+// The machine sleeps for longer than the session lasts, and Go's clock stands still meanwhile. The kept lock is lost, although
+// the client has got no event.
 func TestKeptWhileTheMachineSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

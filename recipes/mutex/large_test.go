@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What one participant has written, packed or not, does not keep anybody from knowing the other participants.
+// Too much data of one participant, packed or not, does not hide the other participants.
 func TestParticipantsWithTooMuchData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -60,7 +60,7 @@ func TestParticipantsWithTooMuchData(t *testing.T) {
 	})
 }
 
-// Many participants with as much data as each may have are bounded together.
+// Many participants, each with as much data as one may have, are limited together.
 func TestParticipantsWithTooMuchDataTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Golden: this is what Curator for Java writes, too (docs/znodes.md). A multi-lock writes what its parts do.
+// Golden test: Curator for Java writes the same (docs/znodes.md). A multi-lock writes the same nodes as its parts.
 func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -55,7 +55,7 @@ func TestLayout(t *testing.T) {
 		require.Regexp(t, "^/locks/revocable"+protected+"0000000000$", revocable.Path())
 		require.Equal(t, s.Tree()[plain.Path()].Stat.Czxid, plain.FencingToken())
 
-		// What a revoker writes.
+		// The data that a revoker writes.
 		require.NoError(t, mutex.Revoke(background, c, revocable.Path()))
 		data, _, err := s.Get(revocable.Path())
 		require.NoError(t, err)

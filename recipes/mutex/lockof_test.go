@@ -41,7 +41,7 @@ func TestLockOf(t *testing.T) {
 	})
 }
 
-// What contrib/fence takes tokens from: all holds that a context belongs to, each once.
+// contrib/fence takes tokens from this list: each hold of a context, once.
 func TestAContextTellsOfItsHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, zktest.RunT(t, zktest.Config{}))

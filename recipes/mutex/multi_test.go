@@ -134,7 +134,7 @@ func TestMultiReleasesInReverseOrder(t *testing.T) {
 	})
 }
 
-// One deadline for all: Curator would take it for each lock anew.
+// One deadline for all locks together: Curator applies it to each lock.
 func TestMultiHasOneDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -164,7 +164,7 @@ func TestMultiHasOneDeadline(t *testing.T) {
 		require.ErrorIs(t, err, mine)
 		require.Equal(t, [3]int{0, 0, 1}, contenders(t, s))
 
-		// A try of the last one fails: those before are given back.
+		// The try of the last lock fails: the earlier ones are released.
 		_, err = x.all.TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.Equal(t, [3]int{0, 0, 1}, contenders(t, s))
@@ -177,7 +177,7 @@ func TestMultiHasOneDeadline(t *testing.T) {
 	})
 }
 
-// The first failure ends it: the later locks are not tried. Curator goes on.
+// The first failure ends the call: the later locks are not tried. Curator tries them.
 func TestMultiStopsAtTheFirstFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -193,7 +193,7 @@ func TestMultiStopsAtTheFirstFailure(t *testing.T) {
 	})
 }
 
-// An earlier lock is lost while a later one is waited for.
+// An earlier lock is lost during the wait for a later one.
 func TestMultiLosesALockWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -216,7 +216,7 @@ func TestMultiLosesALockWhileWaiting(t *testing.T) {
 	})
 }
 
-// slowPart is a lock that is acquired also when the context has ended meanwhile.
+// slowPart is a lock that is granted even if the context has ended during the call.
 type slowPart struct {
 	*mutex.Mutex
 	meanwhile func()
@@ -227,7 +227,7 @@ func (p slowPart) Acquire(context.Context) (*mutex.Lock, error) {
 	return p.Mutex.Acquire(background)
 }
 
-// An earlier lock is lost at the moment at which a later one comes: that is given back.
+// An earlier lock is lost at the moment of a later lock's grant: the later lock is released.
 func TestMultiGetsALockWhenAnEarlierOneIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -243,7 +243,7 @@ func TestMultiGetsALockWhenAnEarlierOneIsLost(t *testing.T) {
 	})
 }
 
-// Its context ends with the loss of any of the locks, and says which way.
+// The context ends with the loss of any of the locks; its cause is that loss.
 func TestMultiEndsWithAnyOfItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -263,7 +263,7 @@ func TestMultiEndsWithAnyOfItsLocks(t *testing.T) {
 			require.ErrorIs(t, lock.Release(background), mutex.ErrSessionLost)
 			cleanThree(t, s)
 
-			// With Do the error says so even if the function does not care.
+			// Do returns the loss even if the function ignores its context.
 			mine := errors.New("mine")
 			err = m.Do(background, func(ctx context.Context) error {
 				s.Expire(session(t, c))
@@ -302,8 +302,8 @@ func TestMultiDo(t *testing.T) {
 	})
 }
 
-// The process stands still: Err and Valid say from the clock what no timer could say yet. A multi-lock of
-// multi-locks does, too.
+// The process stands still: Err and Valid report the loss by the clock, before any timer can fire. A multi-lock of multi-locks
+// does, too.
 func TestMultiLooksAtTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -353,8 +353,8 @@ func TestMultisMistakes(t *testing.T) {
 	})
 }
 
-// Many callers need overlapping sets of locks, in one order: everybody gets them, nobody holds a part without
-// the whole.
+// Many callers need overlapping sets of locks, in one order: every caller acquires its set, and none holds a part without the
+// rest.
 func TestMultisContend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -402,8 +402,8 @@ func TestMultisContend(t *testing.T) {
 	})
 }
 
-// The server refuses to delete the nodes of the first and the last lock. The release of all reports both refusals, once,
-// and the lock in the middle is free.
+// The server refuses to delete the nodes of the first and the last lock. Release reports each refusal once, and the lock in the
+// middle is free.
 func TestMultiReportsEachRefusalOfItsRelease(t *testing.T) {
 	for how, release := range map[string]func(*mutex.MultiLock) error{
 		"Release": func(l *mutex.MultiLock) error { return l.Release(background) },

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A caller whose node cannot be created does not wait for the list that it would need with one.
+// A caller whose node cannot be created does not wait for the list of the line.
 
 func TestGoroutinesInAnOutageGiveUpTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// One client packs all its data and the others do not, as Curator for Java does not unless it is told to:
-// what a node of a line contains is nobody else's business, and does not keep anybody from the lock.
+// One client packs its data, and the others, like Curator for Java by default, do not. No contender depends on the data of
+// another's node, so all acquire the lock.
 func TestPackedAndPlainDataInOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -45,7 +45,7 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 			"packs: waits behind lock-0000000003 with \"packed\", inside <nil> acquire",
 		}, w.read())
 
-		// Asked for while it waits, raw, by a stranger.
+		// Another client asks for the lock, with raw data, during the wait.
 		require.NoError(t, mutex.Revoke(background, plain, line[1].Path))
 		second.Waits()
 		release(t, first)
@@ -56,8 +56,8 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 	})
 }
 
-// A request for a lock to be given up is written like all else, as Curator's; a client that packs what it
-// writes hears it also from those that do not.
+// A request to release the lock is written like all data: packed if the client packs, as Curator does. A client that packs its
+// writes also understands requests that are not packed.
 func TestRevocationPackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

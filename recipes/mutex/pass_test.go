@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// four has four clients in line, the first of which holds the lock; nodes are theirs.
+// four puts four clients in line. The first holds the lock; nodes are the paths of all four.
 func four(t *testing.T, s *zktest.Server, opts ...framework.Option) (lock *mutex.Lock, next []*call, nodes []string) {
 	t.Helper()
 	lock = acquire(t, mutex.New(newClient(t, s, opts...), path))
@@ -33,8 +33,8 @@ func four(t *testing.T, s *zktest.Server, opts ...framework.Option) (lock *mutex
 	return lock, next, nodes
 }
 
-// Nodes ahead go in every way: only after a release of a holder that waited is there no list, and nobody is granted
-// while another holds.
+// A predecessor's node is deleted in each possible way. The waiter needs no list only after a release by a holder that had
+// waited, and no waiter is granted while another contender holds.
 func TestWhoGoesLeavesAMark(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -87,8 +87,8 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 	}
 }
 
-// Those in the middle of the line leave, in every way: the one behind lists, waits for the next one ahead, and hears
-// of that one's mark.
+// Waiters in the middle of the line leave, in each possible way: the next waiter lists, waits for its new predecessor, and gets
+// the event of that one's mark.
 func TestWhoGivesUpLeavesNoMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -125,15 +125,15 @@ func TestWhoGivesUpLeavesNoMark(t *testing.T) {
 	})
 }
 
-// An administrator deletes the node of one that waits, long before its turn: it hears of that at once, and is not
-// granted when the holder ahead leaves its mark.
+// An administrator deletes the node of a waiter, long before it is first in line. The waiter gets that event immediately, and is
+// not granted by the mark of its old predecessor.
 func TestOwnNodeDeletedLongBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		lock, next, nodes := four(t, s)
 		require.NoError(t, s.Delete(nodes[2]))
 		synctest.Wait()
-		for i, which := range []int{0, 2, 1} { // the third is at the end now
+		for i, which := range []int{0, 2, 1} { // the third client is at the end now
 			release(t, lock)
 			lock = next[which].End().OK()
 			number := func(node string) string { return node[len(node)-10:] }
@@ -147,7 +147,7 @@ func TestOwnNodeDeletedLongBeforeItsTurn(t *testing.T) {
 	})
 }
 
-// Behind a node that is not of this library there is no watch for a mark.
+// If the predecessor's node is not of this library, the waiter arms no watch for a mark.
 func TestNoMarkOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -169,8 +169,8 @@ func TestNoMarkOfOthers(t *testing.T) {
 	})
 }
 
-// Events of a node that a client may not read do not reach it (from ZooKeeper 3.8.4 on). A client that may not read
-// its own node is granted by a list.
+// From ZooKeeper 3.8.4 on the server sends no events of a node that the client may not read. A client that may not read its own
+// node is granted by a list.
 func TestMarkWithoutPermissionToRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -199,7 +199,7 @@ func TestMarkWithoutPermissionToRead(t *testing.T) {
 	})
 }
 
-// Something between client and server breaks connections over setWatches: after a while the waiter does without.
+// A proxy between client and server breaks the connection at each setWatches: after some attempts the waiter sends none.
 func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -219,8 +219,7 @@ func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
 	})
 }
 
-// Requests for watches are lost now and then, never twice in a row: the waiter requests them again each time, and so needs
-// no list in the end.
+// Requests for watches are lost now and then, never twice in a row: the waiter retries each, so it needs no list in the end.
 func TestMarkAfterRequestsForWatchesWereLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -255,8 +254,8 @@ func TestMarkAfterRequestsForWatchesWereLost(t *testing.T) {
 	})
 }
 
-// A node whose deletion a waiter cannot hear of, since somebody has made it unreadable: the waiter looks once in a
-// session timeout, and loses its place.
+// A waiter gets no event of its node's deletion, since the node was made unreadable first: the waiter reads it once per session
+// timeout, and loses its place.
 func TestMarkOfAWaiterThatCannotHear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
@@ -273,7 +272,7 @@ func TestMarkOfAWaiterThatCannotHear(t *testing.T) {
 	})
 }
 
-// Contenders of another kind are known to the waiter, and not to the holder ahead, whose mark therefore proves nothing.
+// Only the waiter counts contenders of another implementation. The predecessor does not, so its mark proves nothing.
 func TestMarkOfAHolderThatKnowsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -294,7 +293,7 @@ func TestMarkOfAHolderThatKnowsLess(t *testing.T) {
 	})
 }
 
-// A server that does not know setWatches: there is a list in each hand-over.
+// The server does not support setWatches: each hand-over needs a list.
 func TestMarkWithoutSetWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -310,8 +309,8 @@ func TestMarkWithoutSetWatches(t *testing.T) {
 	})
 }
 
-// A request to give up writes into the node of one that waits. That does not keep it from its turn, nor make it list
-// again and again.
+// A request to release is written into a waiter's node. The waiter is still granted in its order, and does not list for each
+// write.
 func TestMarkOfAWaiterThatIsAskedToGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -332,7 +331,7 @@ func TestMarkOfAWaiterThatIsAskedToGiveUp(t *testing.T) {
 	})
 }
 
-// The own node is replaced while the connection is away.
+// The waiter's own node is replaced while it is disconnected.
 func TestOwnNodeReplacedInAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -356,10 +355,10 @@ func TestOwnNodeReplacedInAGap(t *testing.T) {
 	})
 }
 
-// Somebody writes to the node of one that waits, which uses up its watch, and then replaces it. Whose it is shows when it
-// has to be watched again.
+// A client writes to a waiter's node, which fires the watch on it, and then replaces the node. The waiter notices the other owner
+// when it arms the watch again.
 func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
-	for _, of := range []int{1, 3} { // of another session, and of its own
+	for _, of := range []int{1, 3} { // owned by another session, and by the waiter's
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
 			lock, next, nodes := four(t, s)
@@ -392,15 +391,15 @@ func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
 	}
 }
 
-// Somebody writes to the node of one that waits. It watches its node again when it waits for another one, by a read: the
-// write is over, and costs no list at the next release.
+// A client writes to a waiter's node. The waiter arms the watch on its own node again when it waits for a new predecessor, by a
+// read: so the earlier write costs no list at the next release.
 func TestMarkAfterAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		lock, next, nodes := four(t, s)
 		require.NoError(t, s.Set(nodes[3], []byte("x")))
 		synctest.Wait()
-		require.NoError(t, s.Delete(nodes[2])) // its owner goes to the end
+		require.NoError(t, s.Delete(nodes[2])) // its owner creates a new node, at the end of the line
 		synctest.Wait()
 		release(t, lock)
 		lock = next[0].End().OK()
@@ -414,7 +413,7 @@ func TestMarkAfterAWrite(t *testing.T) {
 	})
 }
 
-// A recursive watch of the session tells of the mark before the request for it is executed: nothing stays armed.
+// A recursive watch of the session reports the mark before the waiter's own watch is armed: no watch stays armed.
 func TestMarkBeforeItsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -439,7 +438,7 @@ func TestMarkBeforeItsWatch(t *testing.T) {
 	})
 }
 
-// The answer that arms the watches waits for nothing of the user's.
+// The reply that arms the watches does not wait for a hook of the user.
 func TestMarkWaitsForNoHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -465,7 +464,7 @@ func TestMarkWaitsForNoHook(t *testing.T) {
 	})
 }
 
-// A hook ends the goroutine of a waiter whose watches are being armed: none stays.
+// A hook ends the waiter's goroutine while its watches are being armed: no watch stays armed.
 func TestMarkOfAWaiterWhoseHookDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

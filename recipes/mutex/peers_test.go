@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// go-zookeeper's own lock stands in the same line, here even in the same session.
+// The Lock of go-zookeeper contends in the same line, here even in the same session.
 func TestGoZookeepersLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -44,8 +44,7 @@ func TestGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// What the client was given may lead back to a lock. It is collected all the same, and the client with it
-// (found by the simulation).
+// The values given to a client may refer to a lock of it. Both are garbage collected all the same (found by the simulation).
 func TestAForgottenLockIsCollected(t *testing.T) {
 	s := zktest.RunT(t)
 	gone := func() weak.Pointer[mutex.Lock] {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Locks of several kinds within each other, some entered again: a context carries all that was acquired on
-// the way to it, and the newest values.
+// Locks of several kinds, nested, some entered again: a context carries all holds acquired on the way to it, and the newest
+// values.
 func TestReentryOfSeveralLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -36,7 +36,7 @@ func TestReentryOfSeveralLocks(t *testing.T) {
 		}))
 		cleanThree(t, s)
 
-		// What has ended does not hide what has not: the hold of a carries an earlier one of b.
+		// A hold that has ended does not hide a live one: the hold of a carries an earlier one of b.
 		earlier := acquire(t, b)
 		first, err := a.Acquire(earlier.Context())
 		require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestReentryOfSeveralLocks(t *testing.T) {
 	})
 }
 
-// What is lost is not entered again, released or not, whatever context still carries it.
+// A lost hold is not entered again, released or not, although a context still carries it.
 func TestNoReentryIntoWhatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -78,8 +78,8 @@ func TestNoReentryIntoWhatIsLost(t *testing.T) {
 	})
 }
 
-// A caller that acquires again with another context than the lock's waits for itself. The error says so; it does
-// not if the node ahead is another client's.
+// A caller that acquires again, with a context not derived from the lock's, waits for itself: the error reports that, unless the
+// predecessor's node is another client's.
 func TestTheErrorOfAWaitForOneself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -99,7 +99,7 @@ func TestTheErrorOfAWaitForOneself(t *testing.T) {
 	})
 }
 
-// A lock of the view of a session that is over joins nothing, not even what the client holds in the next session.
+// A lock of the view of an earlier session enters no hold again, not even the client's hold of the next session.
 func TestNoReentryThroughAViewThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

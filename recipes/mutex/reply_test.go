@@ -14,8 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Data that are larger than the client takes in an answer keep nobody from knowing the participants, nor from
-// waiting in line.
+// Data larger than the client's limit for a reply prevents neither Participants nor the wait in line.
 func TestAContenderWhoseDataFitInNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})

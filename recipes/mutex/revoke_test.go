@@ -29,7 +29,7 @@ func TestRevoke(t *testing.T) {
 		time.Sleep(time.Second)
 		require.False(t, revoked(lock))
 
-		// Data that asks for nothing.
+		// Other data is no request to release.
 		require.NoError(t, s.Set(lock.Path(), []byte("hello")))
 		require.False(t, revoked(lock))
 
@@ -43,7 +43,7 @@ func TestRevoke(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "__REVOKE__", string(data), "as Curator's Revoker")
 
-		// It is a request: the lock is held, and guards, until it is released.
+		// It is only a request: the lock is held, and its guard succeeds, until the release.
 		require.NoError(t, mutex.Revoke(background, b, holder.Path), "again")
 		require.True(t, revoked(lock))
 		require.NoError(t, s.Set(lock.Path(), []byte("changed once more")))
@@ -61,7 +61,7 @@ func TestRevoke(t *testing.T) {
 		require.NoError(t, mutex.Revoke(background, a, lock.Path()), "it has left already")
 		release(t, granted)
 
-		// The next lock of this Mutex has not been asked for.
+		// The request was for the earlier lock, not for the next one of this Mutex.
 		lock = acquire(t, m)
 		require.False(t, revoked(lock))
 		release(t, lock)
@@ -84,7 +84,7 @@ func TestRevocationKeepsNodeData(t *testing.T) {
 	})
 }
 
-// Who is asked while it still waits hears of it as soon as it has the lock.
+// A request that arrives while the contender still waits is reported as soon as it holds the lock.
 func TestRevokedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -104,7 +104,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 	})
 }
 
-// The request is made while the holder is disconnected, or before its first look; and every look may fail.
+// The request is written while the holder is disconnected, or before its first read; and each read may fail.
 func TestRevocationThroughTrouble(t *testing.T) {
 	for _, failure := range []string{"disconnected", "first look lost", "later looks fail",
 		"look refused for a while"} {
@@ -158,7 +158,7 @@ func TestRevocationThroughTrouble(t *testing.T) {
 	}
 }
 
-// A lock that is lost, or given back, is not asked for any more, and its looking ends.
+// A lost or released lock reports no request any more, and stops reading its node.
 func TestRevocationEndsWithTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The stripes are a contract with other processes, and other languages: FNV-1a of 32 bits, modulo.
+// Other processes, also in other languages, depend on the choice of the stripe: FNV-1a of 32 bits, modulo.
 func TestTheStripeOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{})
@@ -55,7 +55,7 @@ func TestStripes(t *testing.T) {
 		release(t, acquire(t, theirs.Of(other)))
 		release(t, lock)
 
-		// Any keys, in any order, also those of one stripe: nobody waits for itself.
+		// Any keys, in any order, also two of one stripe: no caller waits for itself.
 		var keys []string
 		for i := range 20 {
 			keys = append(keys, fmt.Sprint("key ", i))

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Flights: with a delay for each reply, how often a caller waits for one.
+// Flights: the number of round trips that a caller waits for, with a delay for each reply.
 func TestFlights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = time.Second
@@ -54,7 +54,7 @@ func TestFlights(t *testing.T) {
 		time.Sleep(trip)
 		before := armed()
 		next := waiting(t, background, other)
-		time.Sleep(trip) // the list has come, and both watches are asked for in one flight
+		time.Sleep(trip) // the list has arrived, and both watches are requested in one flight
 		synctest.Wait()
 		require.Equal(t, before+1, armed())
 		time.Sleep(trip)
@@ -74,7 +74,7 @@ func TestFlights(t *testing.T) {
 	})
 }
 
-// One release wakes one waiter, however many there are.
+// A release wakes one waiter, however many wait.
 func TestNoHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -117,14 +117,14 @@ func TestNoHerd(t *testing.T) {
 	})
 }
 
-// What a cycle (acquire and release) costs with contenders that take turns, and how long the hand-over takes:
-// from the request to delete the node to the next grant. Only answers take time, a trip.
+// The cost of a cycle (acquire and release) with contenders that take turns, and the time of the hand-over: from the request to
+// delete the node to the next grant. Only replies take time, a trip each.
 func TestCycles(t *testing.T) {
 	const trip = time.Millisecond
 	for i, c := range []struct {
 		name     string
 		k        int
-		together bool // in one client
+		together bool // all contenders in one client
 		hold     time.Duration
 		events   float64
 	}{
@@ -163,8 +163,8 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// takeTurns has k contenders, each of its own client or all of one, take turns until the trace is full. It
-// returns how long the hand-overs took.
+// takeTurns lets k contenders, each of its own client or all of one, take turns until the trace is full. It returns the times of
+// the hand-overs.
 func takeTurns(
 	t *testing.T, s *zktest.Server, k int, together bool, hold time.Duration,
 ) (took []time.Duration) {

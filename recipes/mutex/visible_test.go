@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Whoever is granted the lock reads what the holder before it has written, even if its connection ends right after
-// the event that has granted it, and the next server lags.
+// A new holder reads all that the previous holder has written, even if its connection ends right after the event of the grant,
+// and the next server lags behind.
 func TestTheNextHolderReadsWhatTheLastOneWrote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)

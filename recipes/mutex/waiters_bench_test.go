@@ -20,10 +20,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// With it the test program is a server and nothing else, so that what it needs is not counted.
+// serveOnly makes the test program only a server, so that the server's memory is not counted.
 const serveOnly = "CURATOR_BENCH_SERVE"
 
-// serve is a server on this machine until the input ends. It prints its address.
+// serve runs a server on this machine until the end of its input. It prints its address.
 func serve() {
 	s, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -34,7 +34,7 @@ func serve() {
 	s.Close()
 }
 
-// server starts one and returns its address. It ends with the benchmark, however that ends.
+// server starts such a process and returns its address. The process ends with the benchmark, in any case.
 func server(b testing.TB) string {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serveOnly+"=1")
@@ -52,7 +52,7 @@ func server(b testing.TB) string {
 	return strings.TrimSpace(addr)
 }
 
-// inUse is the memory in use once the garbage is gone: on the heap, and by the stacks of goroutines.
+// inUse returns the memory in use after garbage collection: on the heap, and by the stacks of goroutines.
 func inUse() (heap, stacks float64) {
 	for range 3 {
 		runtime.GC()
@@ -62,8 +62,8 @@ func inUse() (heap, stacks float64) {
 	return float64(m.HeapAlloc), float64(m.StackInuse)
 }
 
-// What a session costs, and what a waiter costs on top of it; the operation that is
-// timed is a release that hands the lock on while 1,000 wait, and a list of 1,000 names.
+// The cost of a session, and of a waiter on top of it. The timed operation is a release that hands the lock over while 1,000
+// wait, and a list of 1,000 names.
 //
 //	go test ./recipes/mutex -run '^$' -bench Waiters -benchtime 500x
 func BenchmarkWaiters(b *testing.B) {
