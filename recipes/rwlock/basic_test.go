@@ -15,10 +15,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// protected is Curator's form of a name with a random UUID in front.
+// protected matches Curator's form of a name with a random UUID as prefix.
 const protected = `^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`
 
-// The layout is Curator's (5.5 and later), to the byte.
+// The layout is exactly Curator's (5.5 and later).
 func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -53,7 +53,7 @@ func TestLayout(t *testing.T) {
 		release(t, downgraded)
 		clean(t, s)
 
-		// The downgrade has used up a number, too: the counter counts every child.
+		// The downgrade has used up a number, too: the parent's counter counts all children.
 		again := acquire(t, background, rw.ReadLock())
 		require.Regexp(t, protected+`__READ__0000000003$`, again.Node())
 		release(t, again)
@@ -67,7 +67,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		a, b, c := rw(), rw(), rw()
 		r1, r2 := acquire(t, background, a.ReadLock()), acquire(t, background, b.ReadLock())
 		w1 := waiting(t, background, c.WriteLock())
-		r3 := waiting(t, background, a.ReadLock()) // it does not pass a writer that waits
+		r3 := waiting(t, background, a.ReadLock()) // it does not pass a waiting writer
 		w2 := waiting(t, background, b.WriteLock())
 		r4 := waiting(t, background, c.ReadLock())
 
@@ -94,7 +94,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 func TestHandle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path, nil)) // so that it is not reaped meanwhile
+		require.NoError(t, s.Create(path, nil)) // so that the server does not delete it during the test
 		rw := rwlock.New(newClient(t, s), path)
 		for _, side := range []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} {
 			ctx, cancel := context.WithTimeout(context.WithValue(background, key("k"), "v"), time.Second)
@@ -142,7 +142,7 @@ func TestReentry(t *testing.T) {
 			release(t, inner)
 			require.ErrorIs(t, context.Cause(outer.Context()), rwlock.ErrReleased)
 
-			// A released hold does not let anybody in, whatever context still carries it.
+			// A released hold is not entered again, although a context still carries it.
 			limited, cancel := context.WithTimeout(context.WithoutCancel(outer.Context()), time.Second)
 			_, err = side.Acquire(limited)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -153,7 +153,7 @@ func TestReentry(t *testing.T) {
 			clean(t, s)
 		}
 
-		// Another context, or another client, queues.
+		// A call with another context, or another client, waits in line.
 		lock := acquire(t, background, rw.WriteLock())
 		stranger := rwlock.New(newClient(t, s), path)
 		for ctx, other := range map[context.Context]*rwlock.RWLock{lock.Context(): stranger, background: rw} {
@@ -191,11 +191,11 @@ func TestUpgradeIsRefusedAtOnce(t *testing.T) {
 		require.True(t, reader.Valid(), "it keeps what it has")
 		release(t, reader)
 
-		// With the context of a read lock that was released, there is nothing to upgrade.
+		// The context of a released read lock carries no hold to upgrade.
 		writer := acquire(t, context.WithoutCancel(reader.Context()), rw.WriteLock())
-		// A downgraded reader cannot go back either.
+		// A downgraded reader cannot upgrade again either.
 		reader = acquire(t, writer.Context(), rw.ReadLock())
-		// as long as it has the write lock, that is entered once more
+		// but while the write lock is held, its context enters it again
 		again := acquire(t, reader.Context(), rw.WriteLock())
 		release(t, again)
 		release(t, writer)

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// CURATOR-621: the writer that waits does not get in between, and neither do the readers after it.
+// CURATOR-621: during a downgrade neither the waiting writer nor the readers behind it are granted.
 func TestDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -26,7 +26,7 @@ func TestDowngrade(t *testing.T) {
 		next := waiting(t, background, b.WriteLock())
 		behind := waiting(t, background, b.ReadLock())
 		reader := acquire(t, writer.Context(), a.ReadLock())
-		// a second one: the write lock's context does not carry the first
+		// it is a second read lock: the write lock's context does not carry the first
 		again, err := a.ReadLock().TryAcquire(writer.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, reader.Node(), again.Node())
@@ -53,14 +53,14 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// The write lock and its read lock may be given back in any order, and a writer that waits passes neither.
+// The write lock and its read lock may be released in any order. A waiting writer is granted only after both.
 func TestReadLockReleasedBeforeTheWriteLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
 		writer := acquire(t, background, a.WriteLock())
 		reader := acquire(t, writer.Context(), a.ReadLock())
-		next := waiting(t, background, b.WriteLock()) // it sees both, with equal digits
+		next := waiting(t, background, b.WriteLock()) // its list has both nodes, with equal numbers
 		release(t, reader)
 		next.Waits()
 		require.True(t, writer.Valid())
@@ -70,8 +70,8 @@ func TestReadLockReleasedBeforeTheWriteLock(t *testing.T) {
 	})
 }
 
-// The other order of the equals, both ways round in the list: whichever of the two the writer watches, it
-// looks again.
+// Two nodes with equal numbers, in either order in the list: the writer arms its watch on one of them, lists again after its
+// event, and waits for the other, too.
 func TestEqualsInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -79,7 +79,7 @@ func TestEqualsInAnyOrder(t *testing.T) {
 		b := rwlock.New(cb, path)
 		for _, guids := range [][2]string{{"0", "f"}, {"f", "0"}} {
 			for _, readerFirst := range []bool{true, false} {
-				// Somebody's write lock and its downgrade, as Curator for Java from 5.5 on makes them.
+				// A write lock and its downgrade, written as Curator for Java writes them from 5.5 on.
 				require.NoError(t, s.Create(path, nil))
 				write, err := s.CreateNode(path+"/_c_"+guid(guids[0])+"-__WRIT__", nil, zktest.EphemeralSequential,
 					session(t, ca))
@@ -104,14 +104,14 @@ func TestEqualsInAnyOrder(t *testing.T) {
 	})
 }
 
-// guid is a UUID of one digit.
+// guid returns a UUID that repeats one digit.
 func guid(digit string) string {
 	four := strings.Repeat(digit, 4)
 	return four + four + "-" + four + "-4" + four[:3] + "-8" + four[:3] + "-" + four + four + four
 }
 
-// A downgrade of Curator for Java up to 5.4 has a later number of its own. That of a peer is respected in its
-// place in the line, as Java does.
+// In Curator for Java up to 5.4 a downgrade's node has a later number of its own. This library, like Java, respects such a node
+// at its place in the line.
 func TestDowngradeOfAnOldPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -138,7 +138,7 @@ func TestDowngradeOfAnOldPeer(t *testing.T) {
 	})
 }
 
-// While a writer downgrades it holds both locks, with two nodes of one number.
+// During a downgrade a writer holds both locks, with two nodes of one number.
 func TestTheHoldersDuringADowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -164,7 +164,7 @@ func TestTheHoldersDuringADowngrade(t *testing.T) {
 	})
 }
 
-// The caller gives up after the downgrade's node was created, and before the read lock is held.
+// The context ends after the create of the downgrade's node, and before the grant of the read lock.
 func TestADowngradeThatFailsLeavesNoNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -172,7 +172,7 @@ func TestADowngradeThatFailsLeavesNoNode(t *testing.T) {
 		client := newClient(t, s, framework.WithHooks(framework.Hooks{
 			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
 				giveUp()
-				time.Sleep(time.Second) // so long that the node has to be read again
+				time.Sleep(time.Second) // so long that the node must be read again
 				return ctx, nil
 			},
 		}))
@@ -187,14 +187,13 @@ func TestADowngradeThatFailsLeavesNoNode(t *testing.T) {
 	})
 }
 
-// The write lock's node is deleted by an administrator and the next writer has its turn. The downgrade that
-// comes too late must not be had.
+// An administrator deletes the write lock's node, and the next writer is granted. The late downgrade must fail.
 func TestDowngradeOfALostWriteLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		ca, cb := newClient(t, s), newClient(t, s)
 		a, b := rwlock.New(ca, path), rwlock.New(cb, path)
-		writer := acquire(t, background, a.WriteLock()) // too young to have a watch on its node
+		writer := acquire(t, background, a.WriteLock()) // so new that no watch on its node is armed yet
 		next := waiting(t, background, b.WriteLock())
 		require.NoError(t, s.Delete(writer.Path()))
 		second := next.OK()
@@ -209,7 +208,7 @@ func TestDowngradeOfALostWriteLock(t *testing.T) {
 		release(t, second)
 		clean(t, s)
 
-		// The whole directory is made anew, and number 0 given again.
+		// The whole directory is deleted and created again, and a new node gets number 0.
 		writer = acquire(t, background, a.WriteLock())
 		require.NoError(t, s.DeleteAll(path))
 		second = acquire(t, background, b.WriteLock())
@@ -221,8 +220,7 @@ func TestDowngradeOfALostWriteLock(t *testing.T) {
 	})
 }
 
-// The reply to the downgrade is lost, once and again: the node is neither made twice nor taken for somebody
-// else's.
+// The reply to the downgrade is lost, several times: the node is neither created twice nor taken for another client's.
 func TestReplyToTheDowngradeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -246,7 +244,7 @@ func TestReplyToTheDowngradeLost(t *testing.T) {
 	})
 }
 
-// The reply is lost for good: no read lock, and no node.
+// The reply never arrives: there is no read lock, and no node.
 func TestDowngradeThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -268,7 +266,7 @@ func TestDowngradeThatFails(t *testing.T) {
 	})
 }
 
-// The reply is lost, and the repeat is refused: the node that the first try has made is deleted.
+// The reply is lost, and the retry is refused: the node created by the first attempt is deleted.
 func TestDowngradeWhoseRepeatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -287,14 +285,14 @@ func TestDowngradeWhoseRepeatIsRefused(t *testing.T) {
 	})
 }
 
-// A downgrade is cancelled at every moment, the server hangs, the write lock is released meanwhile: no call
-// outlives its context, and nothing is left.
+// Downgrades whose contexts end at random moments, with a slow server, and with the write lock released during the call: no call
+// outlives its context, and no node is left.
 func TestDowngradeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		rw := rwlock.New(c, path)
-		require.NoError(t, s.Create(path, nil)) // so that it is not reaped meanwhile
+		require.NoError(t, s.Create(path, nil)) // so that the server does not delete it during the test
 		random := rand.New(rand.NewPCG(1, 1))
 		var had, not int
 		for range 300 {
@@ -332,7 +330,7 @@ func TestDowngradeCancelled(t *testing.T) {
 	})
 }
 
-// The write lock that is released while the downgrade is under way stays until the read lock is there.
+// If the write lock is released during the downgrade, its node stays until the read lock's exists.
 func TestWriteLockReleasedDuringTheDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -371,7 +369,7 @@ func TestExpiryDuringTheDowngrade(t *testing.T) {
 			time.Sleep(time.Second)
 			o := done.End()
 			for _, err := range []error{o.Err, writer.Release(background)} {
-				// A client that reconnects at once hears of the session's end at the same instant.
+				// A client that reconnects immediately learns of the session's end at the same instant.
 				if policy == framework.SuspendedIsLoss && errors.Is(err, rwlock.ErrSuspended) {
 					continue
 				}
@@ -385,7 +383,7 @@ func TestExpiryDuringTheDowngrade(t *testing.T) {
 	})
 }
 
-// With a hold that is lost with the connection both locks are lost, and both nodes go with their release.
+// With framework.SuspendedIsLoss both locks are lost, and both nodes are deleted by their releases.
 func TestBothLocksSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -403,7 +401,7 @@ func TestBothLocksSuspended(t *testing.T) {
 	})
 }
 
-// An administrator that deletes one node of the two ends that lock and not the other.
+// If an administrator deletes one of the two nodes, that lock is lost and the other is not.
 func TestAdministratorDeletesOneOfTheTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

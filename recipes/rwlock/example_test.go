@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -37,7 +37,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	second, err := rw.ReadLock().Acquire(ctx) // beside the first
+	second, err := rw.ReadLock().Acquire(ctx) // at the same time as the first
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -58,7 +58,7 @@ func Example() {
 	// <nil>
 }
 
-// Write, and then go on reading what was written, before anybody else writes.
+// A writer continues to read after its write, before another writer is granted.
 func ExampleSide_Acquire_downgrade() {
 	server, client := connect()
 	defer server.Close()
@@ -71,7 +71,7 @@ func ExampleSide_Acquire_downgrade() {
 		fmt.Println(err)
 		return
 	}
-	reader, err := rw.ReadLock().Acquire(writer.Context()) // the context says that it holds the write lock
+	reader, err := rw.ReadLock().Acquire(writer.Context()) // the context carries the write lock
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -95,7 +95,7 @@ func ExampleNewReaders() {
 	defer client.Close()
 	ctx := context.Background()
 
-	// A writer that waits waits at most 50 ms longer than if no reader had joined.
+	// A writer waits at most 50 ms longer than if no reader had joined.
 	stock := rwlock.NewReaders(client, "/locks/stock", rwlock.WithJoins(100, 50*time.Millisecond))
 
 	var all sync.WaitGroup
@@ -103,7 +103,7 @@ func ExampleNewReaders() {
 	together.Add(50)
 	for range 50 {
 		all.Go(func() {
-			err := stock.Do(ctx, func(context.Context) error { // its context ends when the lock is lost
+			err := stock.Do(ctx, func(context.Context) error { // its context ends if the lock is lost
 				together.Done()
 				together.Wait() // all 50 read at the same time
 				return nil
@@ -167,7 +167,7 @@ func ExampleRevoke() {
 		return
 	}
 
-	// A writer, in more of a hurry than the readers.
+	// A writer that needs the lock sooner than the readers end.
 	holders, _ := rw.Holders(ctx)
 	for _, holder := range holders {
 		if err := rwlock.Revoke(ctx, client, holder.Path); err != nil {

@@ -10,27 +10,27 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// The model of the line of readers and writers, with downgrades. Called is Decide of the line.Order that [New] gives
-// to each side; servers, events and the steps of a waiter (line.waiter, Side.acquireDowngraded) are played.
+// The model of the line of readers and writers, with downgrades. It calls Decide of the line.Order that [New] gives to each side;
+// it simulates servers, events and the steps of a waiter (line.waiter, Side.acquireDowngraded).
 //
-// Bounds: three clients, each with one caller at a time, who comes again and again as a reader or a writer; two faults: a
-// session is lost, or a hold in a session that goes on, an administrator deletes a node, or a connection is lost, and with
-// it the answer or the watch that somebody waits for. Answers, events and deletes come late. Of two nodes
-// with the same number a list shows either first.
+// Bounds: three clients, each with one caller at a time, which contends repeatedly as a reader or a writer; two faults. A fault
+// is one of: a session is lost; a hold is lost in a session that lives; an administrator deletes a node; a connection is lost,
+// with a reply or watch that a caller waits for. Replies, events and deletes are late. Two nodes with the same number are listed
+// in either order.
 //
-// A lost session's nodes are removed after its user has stopped, and its client comes back after that: the margin and
-// the grace see to it. A user whose hold was lost in a session that goes on may be at work until it releases.
+// A lost session's nodes are deleted after its user has stopped, and its client contends again after that: the margin and the
+// grace ensure this. A user whose hold is lost in a session that lives may work until it releases.
 //
 // Not modelled: nodes of Curator for Java up to 5.4, TryAcquire, foreign children, re-entry.
 //
-// Wrong: a writer is at work with another client's holder, unless an administrator has deleted the node of one of them;
-// a reader is granted behind a writer that waits; a waiter watches another node than the nearest that it waits for.
-// Final: nothing is left. If no waiter gives up, it is reached only when each has had its lock.
+// Wrong: a writer works at the same time as another client's holder, unless an administrator has deleted the node of one of them;
+// a reader is granted behind a waiting writer; a waiter watches another node than its predecessor's. Final: no node is left. If
+// no waiter gives up, it is reached only when each caller has held its lock.
 func TestExploreReadWriteLine(t *testing.T) {
 	explore.Test(t, modelOfLine(), "no list in a read-write lock", "a reader passes writers")
 }
 
-// What is rare is reached, and a downgrade that does not look whether the write lock's node is there is not safe.
+// The model reaches the rare states, and finds that a downgrade without a check of the write lock's node is not safe.
 func TestExploreReadWriteLineFinds(t *testing.T) {
 	is := func(c contender, at where, kind Kind) bool { return c.at == at && c.kind == kind }
 	for _, rare := range []func(first, second, third contender) bool{
@@ -57,23 +57,23 @@ func TestExploreReadWriteLineFinds(t *testing.T) {
 type where int8
 
 const (
-	out     where = iota // it may come
-	lists                // its node is made; a list is asked for
-	granted              // the list, or an event, says that its turn has come
-	arms                 // the list says whom it waits for; the watch is asked for
+	out     where = iota // it may contend
+	lists                // its node is created; a list is requested
+	granted              // it is the first, by a list or an event
+	arms                 // the list has its predecessor; the watch is requested
 	waits                // the watch is armed
-	told                 // the event is on its way
+	told                 // the event is in flight
 	holds                //
 	loses                // the hold is lost, and not released
-	lapsed               // the session is lost, and the user at work
+	lapsed               // the session is lost, and the user works
 	fenced               // the session is lost, and the user has stopped
 )
 
 // entry is a node in the line.
 type entry struct {
-	who  int8 // the client, from 1 on; 0 is no node
+	who  int8 // the client, from 1; 0: no node
 	kind Kind
-	old  bool // its delete is on its way, or its session is lost
+	old  bool // its delete is in flight, or its session is lost
 }
 
 // contender is a client with its caller.
@@ -82,21 +82,21 @@ type contender struct {
 	kind        Kind
 	both        bool  // holds: the write lock and the read lock under it
 	lowered     bool  // holds: the read lock of a downgrade
-	ahead       entry // whom it waits for, with arms and later
+	ahead       entry // its predecessor, from arms on
 	onlyAhead   bool  // Decision.OnlyAhead
 	orderAgreed bool  // Decision.OrderAgreed
-	marked      bool  // there is one
+	marked      bool  // the mark of its predecessor has arrived
 	robbed      bool  // an administrator has deleted its node
 }
 
-// line is a state of the model. The number of a node is its place in order, and that of a downgrade's two nodes is the same.
+// lineState is a state of the model. The number of a node is its place in order; the two nodes of a downgrade have one number.
 type lineState struct {
 	order [4]entry
 	all   [3]contender
 
-	patient   bool // nobody gives up
+	patient   bool // no waiter gives up
 	unchecked bool // a downgrade does not check the write lock's node
-	faults    int8 // that may come
+	faults    int8 // how many are left
 	fault     fault
 }
 
@@ -157,7 +157,7 @@ func (l *lineState) remove(e entry) {
 		if !c.ahead.same(e) {
 			continue
 		}
-		if c.ahead = (entry{}); c.at == waits { // else the watch will not be armed
+		if c.ahead = (entry{}); c.at == waits { // otherwise the watch will not be armed
 			c.at = told
 		}
 	}
@@ -183,7 +183,7 @@ func (l *lineState) size() int {
 	return len(l.order)
 }
 
-// names are those of the nodes, as a list shows them. The numbers are those of the places.
+// names returns the nodes' names in the order of a list, and their entries. The numbers are those of the places.
 func (m lineModel) names(l lineState) (names []string, at []entry) {
 	number := 0
 	for i, e := range l.order[:l.size()] {
@@ -206,7 +206,7 @@ func (l lineState) pair(i int) bool {
 	return a.who == b.who && a.kind == Write && b.kind == Read
 }
 
-// normal returns l with its clients in the order of their first nodes: which is which makes no difference.
+// normal returns l with its clients in the order of their first nodes: their identity makes no difference.
 func (l lineState) normal() lineState {
 	who := []int8{1, 2, 3}
 	first := func(w int8) int {
@@ -216,7 +216,7 @@ func (l lineState) normal() lineState {
 		return len(l.order) + int(l.all[w-1].at)
 	}
 	slices.SortStableFunc(who, func(a, b int8) int { return first(a) - first(b) })
-	var is [4]int8 // the new one of each
+	var is [4]int8 // the new number of each client
 	n := l
 	for i, w := range who {
 		is[w] = int8(i + 1)
@@ -303,7 +303,7 @@ func (m lineModel) next(l lineState, each func(string, lineState)) {
 				c.both = false
 			})
 			try(c.robbed, i, "the hold ends with its node", func(l *lineState, c *contender) {
-				if c.both && l.find(who, Read) >= 0 { // it is the write lock's
+				if c.both && l.find(who, Read) >= 0 { // the lost node was the write lock's
 					*c = contender{at: holds, kind: Read, lowered: true}
 					return
 				}
@@ -360,7 +360,7 @@ func (m lineModel) next(l lineState, each func(string, lineState)) {
 	}
 }
 
-// lists is a list of the directory, read by the server, and what Decide says of it.
+// lists plays a list of the directory, read by the server, and the decision of Decide.
 func (m lineModel) lists(l lineState, i int, step func(string, lineState)) {
 	names, at := m.names(l)
 	c, own := l.all[i], ""

@@ -19,7 +19,7 @@ import (
 
 func sides(rw *rwlock.RWLock) []*rwlock.Side { return []*rwlock.Side{rw.ReadLock(), rw.WriteLock()} }
 
-// While the server hangs, a downgrade returns when its context ends, and a read of the line.
+// While the server hangs, a downgrade returns when its context ends; so does a read of the line.
 func TestCancelWhileTheServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -41,12 +41,12 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 	})
 }
 
-// A child named 0 keeps Java waiting for ever. Not us.
+// In Java a child named 0 blocks the line for ever. Here it does not.
 func TestForeignChildrenDoNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create(path+"/0", nil))
-		require.NoError(t, s.Create(path+"/lock-0000000000", nil)) // of a mutex: not this recipe's
+		require.NoError(t, s.Create(path+"/lock-0000000000", nil)) // a mutex's node: no contender of this recipe
 		rw := rwlock.New(newClient(t, s), path)
 		for _, side := range sides(rw) {
 			lock, err := side.TryAcquire(background)
@@ -77,7 +77,7 @@ func TestSequenceNearItsEnd(t *testing.T) {
 	})
 }
 
-// Every request may lose its reply: nothing is made twice, nobody waits for ever.
+// Each request may lose its reply: no node is created twice, and no caller waits for ever.
 func TestRepliesLost(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "getData", "delete"} {
 		for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
@@ -107,8 +107,8 @@ func TestRepliesLost(t *testing.T) {
 	}
 }
 
-// An administrator deletes the node of a reader in the middle: the writer that watched another one must not
-// be let in too early or too late.
+// An administrator deletes the node of the reader that the writer waits for: the writer must be granted when the other reader's
+// node is deleted, neither earlier nor later.
 func TestAdministratorDeletesAReadersNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -116,7 +116,7 @@ func TestAdministratorDeletesAReadersNode(t *testing.T) {
 		r1, r2 := acquire(t, background, a.ReadLock()), acquire(t, background, a.ReadLock())
 		time.Sleep(time.Second)
 		w := waiting(t, background, b.WriteLock())
-		require.NoError(t, s.Delete(r2.Path())) // the one that it watches
+		require.NoError(t, s.Delete(r2.Path())) // the writer's predecessor
 		<-r2.Context().Done()
 		require.ErrorIs(t, context.Cause(r2.Context()), rwlock.ErrNodeDeleted)
 		w.Waits()
@@ -133,8 +133,7 @@ func TestAdministratorDeletesAReadersNode(t *testing.T) {
 	})
 }
 
-// A writer in the middle of the line gives up: the readers after it look again, and watch the writer before
-// it.
+// Writers in the middle of the line give up: the reader behind them lists again, and waits for the writer ahead.
 func TestWriterInTheMiddleGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -149,7 +148,7 @@ func TestWriterInTheMiddleGivesUp(t *testing.T) {
 		require.True(t, r2.Pending(), "another writer is in front")
 		cancel1()
 		require.ErrorIs(t, w1.End().Err, context.Canceled)
-		reader := r2.OK() // beside the first reader
+		reader := r2.OK() // at the same time as the first reader
 		require.True(t, r1.Valid())
 		release(t, reader)
 		release(t, r1)
@@ -157,8 +156,8 @@ func TestWriterInTheMiddleGivesUp(t *testing.T) {
 	})
 }
 
-// P1: a writer with its read lock, or after its downgrade, is cut off without a sign. The contexts end before the next
-// writer is granted the lock.
+// P1: a writer with its read lock, or after its downgrade, loses its network without notice. The contexts end before the next
+// writer's grant.
 func TestBlackHoleWhileHolding(t *testing.T) {
 	for seed := range uint64(26) {
 		synctest.Test(t, func(t *testing.T) {
@@ -178,7 +177,7 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 			time.Sleep(time.Duration(random.Int64N(int64(5 * time.Second))))
 			direction := []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)]
 			s.BlackHole(session(t, a), direction)
-			blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore}) // no way back either
+			blind := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore}) // it cannot reconnect either
 			lost := make(chan time.Time, 2)
 			for _, lock := range locks {
 				context.AfterFunc(lock.Context(), func() { lost <- time.Now() })
@@ -197,7 +196,7 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 	}
 }
 
-// Without the right to read the node ahead the waiter watches the directory.
+// A waiter without the right to read its predecessor's node watches the directory.
 func TestNoRightToReadTheNodeAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
@@ -218,7 +217,7 @@ func TestNoRightToReadTheNodeAhead(t *testing.T) {
 	})
 }
 
-// A downgrade needs the right to read the own nodes, and says so.
+// A downgrade needs the right to read its own nodes; its error reports that.
 func TestNoRightToReadOwnNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

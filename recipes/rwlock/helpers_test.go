@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -44,19 +44,19 @@ func begin(t *testing.T, ctx context.Context, side *rwlock.Side) *call {
 	return recipetest.Begin(t, func() (*rwlock.Lock, error) { return side.Acquire(ctx) })
 }
 
-// waiting begins to acquire on another goroutine and returns when it stands in line.
+// waiting starts an Acquire on another goroutine and returns when its node is in the line.
 func waiting(t *testing.T, ctx context.Context, side *rwlock.Side) *call {
 	t.Helper()
 	return begin(t, ctx, side).Waits()
 }
 
-// revoked says whether somebody has asked for the lock, as far as is known without time passing.
+// revoked reports whether the client knows, without time passing, of a request to release the lock.
 func revoked(lock *rwlock.Lock) bool { return recipetest.Closed(lock.Revoked()) }
 
 // key is the type of the keys that tests put into contexts.
 type key string
 
-// clean asserts that nothing is left on the server: no contender, no watch.
+// clean asserts that no contender and no watch is left on the server.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()
 	recipetest.Clean(t, s, path)

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes those that have their turn,
-// those of each client need five lists, and nobody else is woken.
+// A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes only the contenders that it grants. The readers
+// of a client need five lists together.
 func TestThousandReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const half, sessions = 500, 10
@@ -47,7 +47,7 @@ func TestThousandReaders(t *testing.T) {
 			map[string]int{"delete": 1, "getChildren2": 5 * sessions})
 		line, err := rwlock.New(clients[0], path).ReadLock().Participants(background)
 		require.NoError(t, err)
-		last := line[half-1].Name // the nearest one ahead of the second writer
+		last := line[half-1].Name // the predecessor of the second writer
 		s.ResetCounts()
 		for i, lock := range locks {
 			if lock.Node() == last {

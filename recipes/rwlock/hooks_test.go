@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A downgrade is an acquisition without a wait, beside the write lock's hold.
+// A downgrade is an acquisition without a wait, during the write lock's hold.
 func TestHooksSeeADowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string

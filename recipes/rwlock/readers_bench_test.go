@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Goroutines that read at the same time, with one node or each with its own, over TCP on this machine.
+// Goroutines that read at the same time, sharing one node or with a node each, over TCP on this machine.
 //
 //	go test ./recipes/rwlock -run '^$' -bench Readers -benchmem
 func BenchmarkReaders(b *testing.B) {

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What happens at the very moment of the grant: those who wait give up, before or after it, or the hold is lost.
+// At the moment of the grant the waiters' context ends, before or after it, or the hold is lost.
 func TestReadersAtTheMomentOfTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -54,7 +54,7 @@ func TestReadersAtTheMomentOfTheGrant(t *testing.T) {
 
 		cut := false
 		meanwhile = func(what string) {
-			if what == "getData" && !cut { // of the revocation, after the hold has begun
+			if what == "getData" && !cut { // the read for the revocation, after the hold has begun
 				cut = true
 				s.Cut(session(t, c))
 				time.Sleep(time.Second)
@@ -72,8 +72,8 @@ func TestReadersAtTheMomentOfTheGrant(t *testing.T) {
 	})
 }
 
-// A Reading that is dropped is said to be, also if others read on with the same node. Not in a bubble: the
-// collector's cleanups run outside of it.
+// The log reports a Reading that was dropped without a release, even if others read with the same node. Not in a bubble: the
+// garbage collector's cleanups run outside of it.
 func TestForgottenReading(t *testing.T) {
 	s := zktest.RunT(t)
 	var log recipetest.Log
@@ -81,7 +81,7 @@ func TestForgottenReading(t *testing.T) {
 	r := rwlock.NewReaders(c, path, rwlock.WithJoins(10, time.Hour))
 	reading := read(t, background, r)
 	require.NoError(t, read(t, background, r).Release(background))
-	read(t, background, r) // dropped
+	read(t, background, r) // dropped without a release
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return strings.Contains(log.String(), reading.Path())

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What could wait for itself is refused, and sends nothing.
+// A call that would wait for its own caller is refused, without a request.
 func TestReadersRefuseToWaitForThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -53,7 +53,7 @@ func TestReadersRefuseToWaitForThemselves(t *testing.T) {
 	})
 }
 
-// The holder of the write lock gets a node of its own in its place, which nobody joins.
+// The holder of the write lock gets a separate node, next to its own in the line. No reader joins it.
 func TestReadersDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

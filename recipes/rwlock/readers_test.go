@@ -32,7 +32,7 @@ func done(t *testing.T, readings ...*rwlock.Reading) {
 	}
 }
 
-// reading begins to acquire on another goroutine.
+// reading is an Acquire on another goroutine.
 type reading = recipetest.Call[*rwlock.Reading]
 
 func beginReading(t *testing.T, ctx context.Context, r *rwlock.Readers) *reading {
@@ -94,7 +94,7 @@ func TestReadersShareANode(t *testing.T) {
 	})
 }
 
-// Readers that come while the node stands in line wait in its place, and have the lock together.
+// Readers that arrive while the node is in the line wait with it, and are granted together.
 func TestReadersWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -129,7 +129,7 @@ func TestReadersWaitTogether(t *testing.T) {
 	})
 }
 
-// A crowd that always reads, and one writer: it waits for D and the rest of a read.
+// Many readers read all the time, and one writer contends: it waits at most for D and the rest of a read.
 func TestReadersStarveNoWriter(t *testing.T) {
 	const d, hold = 100 * time.Millisecond, 30 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -182,7 +182,7 @@ func TestReadersStarveNoWriter(t *testing.T) {
 	}
 }
 
-// Newcomers after the bound have a node of their own at once, beside that of those who still read.
+// Newcomers after the bound get a new node immediately, while others still read with the old one.
 func TestReadersOfTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -218,8 +218,8 @@ func TestReadersOfTwoNodes(t *testing.T) {
 	})
 }
 
-// Contenders as Curator for Java makes them: a writer ahead keeps all waiting, and one behind is respected
-// by newcomers as soon as the bound is reached.
+// Contenders as Curator for Java creates them: a writer ahead makes all readers wait, and newcomers wait behind a later writer
+// once the bound is reached.
 func TestReadersBesideJava(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -250,7 +250,7 @@ func TestReadersBesideJava(t *testing.T) {
 	})
 }
 
-// A token and a guard are what those of a reader with a node of its own are.
+// Token and guard work like those of a reader with its own node.
 func TestReadersGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -281,7 +281,7 @@ func TestReadersGuard(t *testing.T) {
 	})
 }
 
-// At the very instant at which the hold is over by the clock no reader joins it, in whatever order the ends are reported.
+// At the very instant at which the hold is lost by the clock no reader joins it, in whichever order the losses are reported.
 func TestReadersJoinNothingThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -303,7 +303,7 @@ func TestReadersJoinNothingThatIsOver(t *testing.T) {
 	})
 }
 
-// A mistake in the arguments is what every method returns.
+// Each method returns the error of a wrong argument.
 func TestReadersMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

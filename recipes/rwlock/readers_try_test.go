@@ -55,7 +55,7 @@ func TestReadersTry(t *testing.T) {
 		lock = acquire(t, background, rw.WriteLock())
 		s.ResetCounts()
 
-		// Whoever comes while another finds out asks once more, if the answer is no: the two share that.
+		// A try that arrives during another's list, which finds a writer, causes one more list: the two late tries share it.
 		s.Delay(0, time.Millisecond)
 		look := s.Inject(zktest.Fault{Op: "getChildren2", Times: 1, Action: zktest.Hold})
 		calls = []*reading{try()}
@@ -75,7 +75,7 @@ func TestReadersTry(t *testing.T) {
 	})
 }
 
-// A try that comes before it is known whether a writer is ahead of those who wait finds that out with them.
+// A try that arrives before the waiting readers know whether a writer is ahead shares their list.
 func TestReadersTryBesideOthers(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestReadersTryBesideOthers(t *testing.T) {
 	}
 }
 
-// Somebody who tries after the writer has left gets the lock, also while another is told that it is there.
+// A try after the writer's release is granted, even while an earlier try is refused because of that writer.
 func TestReadersTryAfterAWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

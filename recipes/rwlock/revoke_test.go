@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A writer asks the readers to go, one after the other; each hears of its own only.
+// A writer asks one reader after the other to release; each learns only of its own request.
 func TestRevokeReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -49,8 +49,7 @@ func TestRevokeReaders(t *testing.T) {
 	})
 }
 
-// The write lock and the read lock beside it have a node each, and are asked for each for itself; also while
-// they are waited for.
+// The write lock and its read lock have a node each, and a request is for one of them; also during the wait.
 func TestRevokeDowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

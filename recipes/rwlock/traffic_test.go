@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Flights: with a delay for each reply, how often a caller waits for one.
+// Flights: the number of round trips that a caller waits for, with a delay for each reply.
 func TestFlights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = time.Second
@@ -48,8 +48,7 @@ func TestFlights(t *testing.T) {
 	})
 }
 
-// Writer, writer, readers: in Curator the first writer's release wakes all readers for nothing. Here it wakes
-// the second writer.
+// Writer, writer, readers: in Curator the first writer's release wakes all readers in vain. Here it wakes the second writer.
 func TestNoHerdOfReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
