@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The layout is Curator's, to the byte.
+// The layout is exactly Curator's.
 func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -107,7 +107,7 @@ func TestAcquireAndRelease(t *testing.T) {
 	})
 }
 
-// The result of a release in the background comes once: after the last of the deletions.
+// The result of a release in the background is reported once: after the last delete.
 func TestReleaseInBackgroundOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -137,7 +137,7 @@ func TestReleaseInBackgroundOfSeveral(t *testing.T) {
 	})
 }
 
-// The error of the first in the line that gives up reports how many leases are taken.
+// The error of the first in the line whose context ends reports how many leases are taken.
 func TestAcquireGivesUpAsTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -158,7 +158,7 @@ func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := semaphore.New(newClient(t, s), path, 3), semaphore.New(newClient(t, s), path, 3)
-		two, err := a.TryAcquire(background, 2) // the directories are missing the first time
+		two, err := a.TryAcquire(background, 2) // the first try finds no directories
 		require.NoError(t, err)
 		_, err = b.TryAcquire(background, 2)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
@@ -167,7 +167,7 @@ func TestTryAcquire(t *testing.T) {
 		require.NoError(t, err)
 		release(t, one)
 
-		// One lease is free, but somebody waits for two of them.
+		// One lease is free, but the first in the line waits for two.
 		waiter := waiting(t, background, b, 2)
 		_, err = a.TryAcquire(background, 1)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
@@ -178,7 +178,7 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// However many try at a time: as many as there are leases get one.
+// However many tries run at the same time, exactly as many succeed as there are leases.
 func TestTryAcquireAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -206,8 +206,7 @@ func TestTryAcquireAllAtOnce(t *testing.T) {
 	})
 }
 
-// First come, first served, whatever the numbers: a caller that wants many is not passed by those that want
-// few.
+// First come, first served, for any counts: a caller that wants many leases is not passed by callers that want few.
 func TestLineIsNotPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -232,8 +231,8 @@ func TestLineIsNotPassed(t *testing.T) {
 	})
 }
 
-// Two takers of several leases: neither holds some while it waits for the rest. (In Curator's
-// InterProcessSemaphoreV2 each has one and waits for the other.)
+// Two callers want several leases each: neither holds a part while it waits for the rest. (In Curator's InterProcessSemaphoreV2
+// each may hold one and wait for the other.)
 func TestTwoTakersOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -368,14 +367,14 @@ func TestMutex(t *testing.T) {
 				time.Sleep(time.Second)
 				_ = lock.Release(background)
 			}()
-			synctest.Wait() // it stands in line
+			synctest.Wait() // its node is in the line
 		}
 		line, err := a.Participants(background)
 		require.NoError(t, err)
 		require.Len(t, line, 1+waiters)
 		require.Equal(t, lock.Nodes()[0], line[0].Name)
 		released := make(chan error)
-		go func() { released <- lock.Release(background) }() // by any goroutine
+		go func() { released <- lock.Release(background) }() // on any goroutine
 		require.NoError(t, <-released)
 		last := lock.FencingToken()
 		for i := range waiters {
@@ -411,7 +410,7 @@ func TestNewcomersMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		most := math.MaxInt32 // a variable: where an int has 32 bits, one more is negative
+		most := math.MaxInt32 // a variable: if an int has 32 bits, the sum with 1 is negative
 		for _, mistake := range []struct {
 			s    *semaphore.Semaphore
 			is   error
@@ -481,7 +480,7 @@ func TestNewcomersMistakes(t *testing.T) {
 	})
 }
 
-// Not acquired is the same everywhere, so that locks of several kinds can be taken as one.
+// A semaphore's mutex returns the same ErrNotAcquired as other locks, so that locks of several kinds form one multi-lock.
 func TestNotAcquiredInAMulti(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		require.Equal(t, mutex.ErrNotAcquired, semaphore.ErrNotAcquired)

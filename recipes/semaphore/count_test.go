@@ -20,12 +20,12 @@ func TestSharedCountIsMadeWhenMissing(t *testing.T) {
 		first := semaphore.New(a, path, 2, semaphore.WithSharedCount(countPath))
 		lease := acquire(t, first, 1)
 		require.Equal(t, "\x00\x00\x00\x02", string(s.Tree()[countPath].Data))
-		// it is there: what is in it counts
+		// the node exists: its value is used, not the argument
 		second := semaphore.New(b, path, 100, semaphore.WithSharedCount(countPath))
 		_, err := second.TryAcquire(background, 2)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
 
-		// Deleted while somebody waits: made anew.
+		// Deleted during a wait: it is created again.
 		waiter := waiting(t, background, second, 50)
 		require.NoError(t, s.Delete(countPath))
 		release(t, got(t, waiter))
@@ -35,8 +35,8 @@ func TestSharedCountIsMadeWhenMissing(t *testing.T) {
 	})
 }
 
-// The count changes while somebody waits: growing wakes the first in line, and through it the others;
-// shrinking lets holders finish.
+// The count changes during a wait. Growth wakes the first in the line, and after its grant the next; after a reduction the
+// holders keep their leases.
 func TestSharedCountChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -77,7 +77,7 @@ func TestSharedCountChanges(t *testing.T) {
 	})
 }
 
-// Two changes of the count in one moment, or one while the waiter is between its look and its leap.
+// The count grows and shrinks again between the waiter's check and the create of its lease.
 func TestSharedCountShrinksAtTheMomentOfTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

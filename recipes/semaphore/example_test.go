@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -31,7 +31,7 @@ func Example() {
 
 	s := semaphore.New(client, "/limits/exports", 5)
 
-	// The deadline is for the wait; the leases do not end with it.
+	// The deadline limits the wait; the leases do not end with it.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	lease, err := s.Acquire(ctx, 2) // two of the five, or none
@@ -97,7 +97,7 @@ func ExampleWithSharedCount() {
 	defer client.Close()
 	ctx := context.Background()
 
-	// There is one lease until somebody says otherwise.
+	// The number of leases is 1 until it is set.
 	s := semaphore.New(client, "/limits/exports", 1, semaphore.WithSharedCount("/limits/exports-max"))
 	first, err := s.Acquire(ctx, 1)
 	if err != nil {
@@ -106,7 +106,7 @@ func ExampleWithSharedCount() {
 	}
 	defer first.ReleaseInBackground()
 
-	// An operator makes it three, while somebody waits for two more.
+	// An operator sets it to 3, while a caller waits for two more leases.
 	time.AfterFunc(10*time.Millisecond,
 		func() { _ = semaphore.NewCount(client, "/limits/exports-max").Set(ctx, 3) })
 	more, err := s.Acquire(ctx, 2)
@@ -126,7 +126,7 @@ func ExampleNewMutex() {
 	defer server.Close()
 	defer client.Close()
 
-	m := semaphore.NewMutex(client, "/locks/migrations") // as Curator's InterProcessSemaphoreMutex
+	m := semaphore.NewMutex(client, "/locks/migrations") // like Curator's InterProcessSemaphoreMutex
 	lock, err := m.Acquire(context.Background())
 	if err != nil {
 		fmt.Println(err)

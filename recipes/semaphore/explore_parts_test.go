@@ -8,21 +8,21 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a client of Curator for Java, which takes several leases one by one and keeps a part while it waits for
-// the next, with two clients of this library. Called are leaseSnapshot.checkRoom and leaseSnapshot.isDeadlocked; the queue, Java and the
-// steps of the first in the queue (line.go) are played.
+// The model of a client of Curator for Java, which acquires several leases one by one and keeps a part while it waits for the
+// next, with two clients of this library. It calls leaseSnapshot.checkRoom and leaseSnapshot.isDeadlocked; it simulates the line,
+// Java and the steps of the first in the line (line.go).
 //
-// Bounds: three leases; the Java client takes two or three, and each of the others one to three, again and again. What
-// each does is one step: TestExploreLeases has the steps of a grant.
+// Bounds: three leases; the Java client wants two or three, and each of the others one to three, repeatedly. Each client's action
+// is one step: TestExploreLeases has the steps of a grant.
 //
-// Wrong: more leases are in use than there are; a client steps back that need not, since what Java has beside its next
-// lease leaves enough for it. Final: nothing is left. If nobody gives up, it is reached only when each has had its
-// leases: nobody waits for another for ever.
+// Wrong: more leases are in use than there are; a client steps back needlessly, although Java's other leases leave enough for it.
+// Final: no lease is taken and no client waits. If no client gives up, it is reached only when each has had its leases: no client
+// waits for another for ever.
 func TestExplorePartsOfLeases(t *testing.T) {
 	explore.Test(t, modelOfParts(), "no way is given to parts")
 }
 
-// It happens that a client steps back for another to pass.
+// The model reaches a state in which a client steps back and lets another pass.
 func TestExplorePartsOfLeasesFinds(t *testing.T) {
 	m := modelOfParts()
 	m.Wrong = func(p parts) string {
@@ -34,7 +34,7 @@ func TestExplorePartsOfLeasesFinds(t *testing.T) {
 	explore.Finds(t, m)
 }
 
-// part is a client; the first one is Java's.
+// part is a client; the first is Java's.
 type part struct {
 	wants, has int8
 	extra      bool // of Java: the last of has is not granted yet
@@ -44,10 +44,10 @@ type part struct {
 // parts is a state of the model.
 type parts struct {
 	all     [3]part
-	queue   [3]int8 // of clients, from 1 on, the first first
-	patient bool    // nobody gives up
-	back    bool    // somebody has stepped back
-	hasty   bool    // who need not have
+	queue   [3]int8 // of clients, numbered from 1, in order
+	patient bool    // no client gives up
+	back    bool    // a client has stepped back
+	hasty   bool    // it has stepped back needlessly
 }
 
 const mostParts = 3
@@ -128,7 +128,7 @@ func nextParts(p parts, step func(string, parts)) {
 			c.has, c.works = c.wants, true
 		})
 		try(idle, "it joins", func(p *parts, _ *part) { p.join(who) })
-		java := 0 // its leases, if it is in the queue: Semaphore.countPartsInLine
+		java := 0 // Java's leases, if it is in the line: Semaphore.countPartsInLine
 		if slices.Contains(p.queue[:], 1) {
 			java = int(p.all[0].has)
 		}

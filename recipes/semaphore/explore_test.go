@@ -11,24 +11,25 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// The model of leases: with a fixed limit, and with a shared count that is changed. Called are leaseSnapshot.checkRoom,
-// leaseSnapshot.judgeNodes, leaseSnapshot.lacksOneLease, Semaphore.judgeByCount and Semaphore.canMoveFromLine; what is around them (take.go, move.go,
-// line.go), the servers and whoever changes the count are played.
+// The model of leases: with a fixed limit, and with a shared count that changes. It calls leaseSnapshot.checkRoom,
+// leaseSnapshot.judgeNodes, leaseSnapshot.lacksOneLease, Semaphore.judgeByCount and Semaphore.canMoveFromLine; it simulates the
+// code around them (take.go, move.go, line.go), the servers and the client that changes the count.
 //
-// Bounds: three clients, each with one caller at a time, who comes again and again for one lease or two; a limit of one
-// or two, or a count that is changed twice between one and two, or once between two and three. With a limit, and callers
-// who want one lease, there is a fault, and for a night one more everywhere: a session is lost, an answer is lost with its connection, an administrator
-// deletes the node of a lease or of a waiter. Everything that is asked is executed at some time and answered at some later time; the leases and the count are read one after the other, and
-// several leases are created one after the other.
+// Bounds: three clients, each with one caller at a time, which repeatedly wants one lease or two; a limit of one or two, or a
+// count that changes twice between one and two, or once between two and three. With a limit, and callers that want one lease,
+// there is one fault, and for a night one more everywhere. A fault is one of: a session is lost; a reply is lost with its
+// connection; an administrator deletes the node of a lease or of a waiter. Each request is executed at some time, and its reply
+// arrives at some later time. The leases and the count are read one after the other, and several leases are created one after the
+// other.
 //
-// A lost session's nodes are removed after its user has stopped, and its client comes back after that.
+// A lost session's nodes are deleted after its user has stopped, and its client contends again after that.
 //
-// Not modelled: how the queue is read, Curator for Java, TryAcquire, foreign children.
+// Not modelled: how the line is read, Curator for Java, TryAcquire, foreign children.
 //
-// Wrong: more leases are taken than the count was at the grant of the newest one, the lease with the largest number, not
-// counting those whose node an administrator has deleted. With a fixed limit that is: never more than the limit. With a
-// count that shrinks it is all that is promised: holders keep their leases, and who comes after that gets none until
-// enough of them were released. Final: nothing is left. If nobody gives up, it is reached only when each has had its leases.
+// Wrong: more leases are taken than the count was at the grant of the newest, the lease with the largest number; leases whose
+// node an administrator has deleted do not count. With a fixed limit that means: never more than the limit. If a count shrinks,
+// no more is promised: holders keep their leases, and a later caller gets none until enough of them are released. Final: no lease
+// is taken and no caller waits. If no caller gives up, it is reached only when each has had its leases.
 func TestExploreLeases(t *testing.T) {
 	eachSemaphore(t, func(t *testing.T, m leaseModel) {
 		bugs := []string{"one lease too many"}
@@ -57,7 +58,7 @@ func eachSemaphore(t *testing.T, f func(t *testing.T, m leaseModel)) {
 	}
 }
 
-// What is rare is reached: after the count has shrunk a caller is granted a lease that it has created before, so that for
+// The model reaches a rare state: after the count has shrunk, a caller is granted a lease that it has created before, so that for
 // a while there are more leases than the count.
 func TestExploreLeasesFinds(t *testing.T) {
 	m := leaseModel{s: &Semaphore{count: new(Count)}, counts: [2]int8{1, 2}, wants: 1, changes: 1}
@@ -87,28 +88,28 @@ type where int8
 
 const (
 	out     where = iota
-	looks         // a list is asked for, before anything is created
+	looks         // a list is requested, before any lease is created
 	counts        // and the count
-	creates       // some of the leases are made
-	lists         // all are; a list is asked for
+	creates       // some of the leases are created
+	lists         // all are created; a list is requested
 	recount       // and the count
-	stays         // it waits with its lease, out of the queue
-	lines         // its place in the queue is to be made
-	waits         // it has one
+	stays         // it waits with its lease, out of the line
+	lines         // its place in the line is to be created
+	waits         // its place is created
 	moves         // the transaction that turns its place into a lease is sent
-	begins        // it is about to hold
+	begins        // its hold is about to begin
 	holds
-	lapsed // the session is lost, and the user at work
+	lapsed // the session is lost, and the user works
 	fenced // the session is lost, and the user has stopped
 )
 
-// watchState is that of the watches of a caller.
+// watchState is the state of a caller's watches.
 type watchState int8
 
 const (
 	unwatched watchState = iota
-	armed                // nothing
-	released             // a lease came or went
+	armed                // no event
+	released             // a lease was created or deleted
 	changes              // the count has changed
 )
 
@@ -116,36 +117,36 @@ const (
 type caller struct {
 	at     where
 	wants  int8
-	made   int8            // leases
-	first  bool            // with looks and counts: it is the first in the queue, and not before it
-	room   [4]bool         // by the list, for each count
-	judged [4]leaseVerdict // the same, for its leases
-	few    bool            // one lease more would have to be free
-	stays  bool            // it is not in the queue any more
-	fresh  bool            // the list was asked for after the first
-	watch  watchState      // of the first in the queue, or of one that stays
+	made   int8            // how many leases it has created
+	first  bool            // with looks and counts: it is the first in the line
+	room   [4]bool         // by the list, for each count: there is room for its leases
+	judged [4]leaseVerdict // by the list, for each count: the verdict on its leases
+	few    bool            // one more free lease would be enough
+	stays  bool            // it is not in the line any more
+	fresh  bool            // this list is not its first
+	watch  watchState      // of the first in the line, or of a caller that stays
 	limit  int8            // the count at its grant
-	robbed bool            // an administrator has deleted a lease of it
+	robbed bool            // an administrator has deleted one of its leases
 }
 
-// node is one below "leases".
+// node is a child of "leases".
 type node struct {
-	who int8 // the client, from 1 on; 0 is no node
-	old bool // its delete is on its way, or its session is lost
+	who int8 // the client, from 1; 0: no node
+	old bool // its delete is in flight, or its session is lost
 }
 
 // leases is a state of the model.
 type leases struct {
 	nodes [6]node // in the order of their numbers
-	queue [3]int8 // of clients, the first first
+	queue [3]int8 // of clients, in order
 	count int8
 	all   [3]caller
 
-	patient         bool // nobody gives up
-	faults, changes int8 // that may come
+	patient         bool // no caller gives up
+	faults, changes int8 // how many are left
 }
 
-// limits are those that may be in force.
+// limits returns the limits that may be in force.
 func (m leaseModel) limits() []int {
 	if m.s.count == nil {
 		return []int{m.s.max}
@@ -155,11 +156,11 @@ func (m leaseModel) limits() []int {
 
 type leaseModel struct {
 	s      *Semaphore
-	counts [2]int8 // between which the count is changed
-	wants  int8    // the most that a caller wants
+	counts [2]int8 // the two values of the count
+	wants  int8    // the largest number that a caller wants
 
 	faults, changes int8
-	patient         bool // nobody gives up
+	patient         bool // no caller gives up
 }
 
 func (m leaseModel) model() explore.Model[leases] {
@@ -196,7 +197,7 @@ func (l leases) wrong() string {
 	return ""
 }
 
-// last is where the last node of a client is.
+// last returns the index of a client's last node.
 func (l leases) last(who int8) (last int) {
 	for i, n := range l.nodes {
 		if n.who == who {
@@ -206,7 +207,7 @@ func (l leases) last(who int8) (last int) {
 	return last
 }
 
-// snapshot is what a list of the leases shows, and the names of those of a client that it has not given up.
+// snapshot returns a list of the leases, and the names of the client's leases that are not being deleted.
 func (l leases) snapshot(who int8, max int) (seen leaseSnapshot, own []string) {
 	seen.max, seen.dir = max, framework.Stat{Czxid: 1}
 	for i, n := range l.nodes {
@@ -227,7 +228,7 @@ var guids = [4]string{
 	"00000000-0000-0000-0000-000000000003",
 }
 
-// fire has the watches fire.
+// fire fires the watches.
 func (l *leases) fire(what watchState) {
 	for i := range l.all {
 		if c := &l.all[i]; c.watch == armed {
@@ -236,7 +237,7 @@ func (l *leases) fire(what watchState) {
 	}
 }
 
-// create makes a lease, for which there is room.
+// create creates a lease; there must be room.
 func (l *leases) create(who int8) {
 	l.nodes[slices.Index(l.nodes[:], node{})] = node{who, false}
 	l.fire(released)
@@ -248,7 +249,7 @@ func (l *leases) remove(i int) {
 	l.fire(released)
 }
 
-// giveUp has the leases of a client deleted.
+// giveUp starts the deletes of a client's leases.
 func (l *leases) giveUp(who int8) {
 	for i, n := range l.nodes {
 		if n.who == who {
@@ -264,7 +265,7 @@ func (l *leases) dequeue(who int8) {
 	}
 }
 
-// normal returns l with its clients in an order that does not depend on which is which.
+// normal returns l with its clients in an order that does not depend on their identity.
 func (l leases) normal() leases {
 	who := []int8{1, 2, 3}
 	first := func(w int8) int {
@@ -277,7 +278,7 @@ func (l leases) normal() leases {
 		return 20 + int(l.all[w-1].at)
 	}
 	slices.SortStableFunc(who, func(a, b int8) int { return first(a) - first(b) })
-	var is [4]int8 // the new one of each
+	var is [4]int8 // the new number of each client
 	n := l
 	for i, w := range who {
 		is[w] = int8(i + 1)
@@ -344,7 +345,7 @@ func (m leaseModel) next(l leases, each func(string, leases)) {
 	})
 }
 
-// waits is the way of a client to its leases: Semaphore.tryWithoutLine and Semaphore.waitInLine.
+// waits plays a client's steps to its leases: Semaphore.tryWithoutLine and Semaphore.waitInLine.
 func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*leases, *caller))) {
 	c, who := l.all[i], int8(i+1)
 	gone := !slices.ContainsFunc(l.nodes[:], func(n node) bool { return n.who == who })
@@ -397,9 +398,9 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 	try(c.at == waits && !slices.Contains(l.queue[:], who), i, "the place is lost", func(l *leases, c *caller) {
 		*c = caller{at: lines, wants: c.wants}
 	})
-	room := l.nodes[len(l.nodes)-1] == node{}                                                 // that of the model
+	room := l.nodes[len(l.nodes)-1] == node{}                                                 // room in the model
 	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.moveFromLine
-		if !first { // the place is not there
+		if !first { // its place does not exist any more
 			*c = caller{at: lines, wants: c.wants}
 			return
 		}
@@ -413,10 +414,10 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 	})
 }
 
-// takes is Semaphore.createLeases and Semaphore.settleLeases.
+// takes plays Semaphore.createLeases and Semaphore.settleLeases.
 func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*leases, *caller))) {
 	c, who := l.all[i], int8(i+1)
-	room := l.nodes[len(l.nodes)-1] == node{} // that of the model
+	room := l.nodes[len(l.nodes)-1] == node{} // room in the model
 	try(c.at == creates && room, i, "a lease is created", func(l *leases, c *caller) {
 		l.create(who)
 		if c.made++; c.made == c.wants {
@@ -426,7 +427,7 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 	try(c.at == lists, i, "the leases are read", func(l *leases, c *caller) {
 		for _, limit := range m.limits() {
 			seen, own := l.snapshot(who, limit)
-			for len(own) < int(c.wants) { // it does not know that it is gone
+			for len(own) < int(c.wants) { // the client does not know of the deletion
 				own = append(own, zkpath.Protect(guids[who], leaseName+"0000000000"))
 			}
 			c.judged[limit] = seen.judgeNodes(own)
@@ -443,11 +444,11 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 			*c = caller{at: begins, wants: c.wants, limit: l.count, robbed: c.robbed}
 		case v == overLimit && keeps && c.watch != unwatched:
 			c.at = stays
-		case v == overLimit && keeps: // once more, with a watch
+		case v == overLimit && keeps: // list again, with a watch
 			c.at, c.fresh = lists, true
 		case v == nodeMissing && !c.fresh:
 			c.at, c.fresh = lists, true
-		default: // others were faster, or somebody has deleted a node
+		default: // other callers were faster, or an administrator has deleted a node
 			l.giveUp(who)
 			if slices.Contains(l.queue[:], who) && v == overLimit {
 				*c = caller{at: looks, wants: c.wants, first: true}

@@ -30,9 +30,9 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 	})
 }
 
-// Cancelled at each step of the leap: after any number of the requests have been answered.
+// The context ends at each step of the acquisition: after each number of replies.
 func TestCancelAtEachStep(t *testing.T) {
-	for _, held := range []int{0, 2} { // nobody is there; it has to wait in line
+	for _, held := range []int{0, 2} { // 0: the semaphore is free; 2: the caller must wait in line
 		for _, op := range []string{"sync", "getChildren2", "create2", "getData"} {
 			for after := range 6 {
 				synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		sem := semaphore.New(newClient(t, s), path, 2)
 		for next, want := range map[int32]error{
 			line.SequenceLimit - 2: nil,
-			line.SequenceLimit - 1: semaphore.ErrSequenceExhausted, // the second one
+			line.SequenceLimit - 1: semaphore.ErrSequenceExhausted, // the number of the second node
 			math.MaxInt32:          semaphore.ErrSequenceExhausted,
 			math.MinInt32:          semaphore.ErrSequenceExhausted,
 			-1:                     semaphore.ErrSequenceExhausted,
@@ -122,7 +122,7 @@ func TestSequenceNearItsEnd(t *testing.T) {
 	})
 }
 
-// The containers are reaped between two users, and while one is about to create.
+// The servers delete the empty containers between two holds, and while a contender is about to create its node.
 func TestContainersReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ReapInterval: time.Second})
@@ -147,8 +147,7 @@ func TestContainersReaped(t *testing.T) {
 	})
 }
 
-// An administrator deletes the node of a lease, one of several: the whole lease is lost, and what is left of
-// it goes with Release.
+// An administrator deletes the node of one of several leases: the whole hold is lost, and Release deletes the remaining nodes.
 func TestAdministratorDeletesALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -172,7 +171,7 @@ func TestAdministratorDeletesALease(t *testing.T) {
 	})
 }
 
-// The lease's node is deleted before it was seen in a list: it is not believed in, and made anew.
+// The lease's node is deleted before a list has shown it: the caller does not rely on it, and creates another.
 func TestLeaseDeletedWhileItIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -193,7 +192,7 @@ func TestLeaseDeletedWhileItIsTaken(t *testing.T) {
 	})
 }
 
-// An administrator deletes everything: who waits begins again.
+// An administrator deletes everything: the waiter starts again.
 func TestAllDeletedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -214,8 +213,7 @@ func TestAllDeletedWhileWaiting(t *testing.T) {
 	})
 }
 
-// The server has done it and the connection breaks before the reply, with each request of an acquire and a
-// release.
+// The server has executed the request, and the connection breaks before the reply: for each request of an acquire and a release.
 func TestReplyLostAfterCommit(t *testing.T) {
 	for _, fault := range []zktest.Fault{
 		{Op: "sync"}, {Op: "exists"}, {Op: "getChildren2"}, {Op: "getChildren2", After: 1},
@@ -250,7 +248,7 @@ func TestReplyLostAfterCommit(t *testing.T) {
 	}
 }
 
-// One of two creates is refused for a passing reason: it alone is repeated.
+// One of two creates is refused with a temporary error: only that one is retried.
 func TestOneCreateIsRepeated(t *testing.T) {
 	for after := range 2 {
 		synctest.Test(t, func(t *testing.T) {
@@ -269,7 +267,7 @@ func TestOneCreateIsRepeated(t *testing.T) {
 	}
 }
 
-// Every request of the first in line may lose its reply, one after the other.
+// Each request of the first in the line loses its reply in turn.
 func TestRepliesLostInLine(t *testing.T) {
 	for _, op := range []string{"sync", "getChildren2", "create2", "getData", "delete"} {
 		for after := range 5 {
@@ -292,8 +290,7 @@ func TestRepliesLostInLine(t *testing.T) {
 	}
 }
 
-// The session ends again and again while the leases are taken, more often than the retry policy repeats
-// anything: Acquire goes on.
+// The session expires repeatedly during an Acquire, more often than the retry policy retries a request: Acquire continues.
 func TestExpiryWhileTaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -327,8 +324,8 @@ func TestExpiryWhileTaking(t *testing.T) {
 	})
 }
 
-// As CURATOR-604 for the mutex: the session is over for the client, which is connected again, while the
-// server still has its leases. They are nobody's, and count until they are gone.
+// Like CURATOR-604 for the mutex: for the client, which has reconnected, the session is lost, while the server still has its
+// leases. They belong to no holder, and count until they are deleted.
 func TestLeasesOfADeadSessionCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -358,8 +355,8 @@ func TestLeasesOfADeadSessionCount(t *testing.T) {
 	})
 }
 
-// On servers that drop events for want of rights, or for any other reason: the first in line looks again
-// after a session timeout or so.
+// The event never arrives: servers send none to clients without the right to read, and there may be other causes. The first in
+// the line reads again after about a session timeout.
 func TestEventThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
@@ -402,8 +399,7 @@ func TestNoRights(t *testing.T) {
 	})
 }
 
-// In an ensemble with a short session timeout holds live by committed writes: the leases of one Acquire share
-// them.
+// In an ensemble with a short session timeout holds depend on committed writes: the leases of one Acquire share them.
 func TestHeartbeatRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const servers = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"
@@ -421,7 +417,7 @@ func TestHeartbeatRule(t *testing.T) {
 	})
 }
 
-// The server refuses to delete one of the nodes of a lease. The release reports that, whichever node it is.
+// The server refuses to delete one node of a lease. The release reports that, for either node.
 func TestAReleaseReportsTheOneNodeThatTheServerKeeps(t *testing.T) {
 	for how, release := range map[string]func(*semaphore.Lease) error{
 		"Release": func(l *semaphore.Lease) error { return l.Release(background) },

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -51,13 +51,13 @@ func begin(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n int) *ca
 	return recipetest.Begin(t, func() (*semaphore.Lease, error) { return s.Acquire(ctx, n) })
 }
 
-// waiting begins to acquire on another goroutine and returns when it stands in line.
+// waiting starts an Acquire on another goroutine and returns when its node is in the line.
 func waiting(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n int) *call {
 	t.Helper()
 	return begin(t, ctx, s, n).Waits()
 }
 
-// got is the valid lease of an Acquire that takes time.
+// got returns the valid lease of an Acquire that takes time.
 func got(t *testing.T, c *call) *semaphore.Lease {
 	t.Helper()
 	lease := c.End().OK()
@@ -65,7 +65,7 @@ func got(t *testing.T, c *call) *semaphore.Lease {
 	return lease
 }
 
-// inOrder returns two in the order in which they come back.
+// inOrder returns the two calls in the order of their returns.
 func inOrder(one, other *call) (first, second *call) {
 	select {
 	case <-one.Done:
@@ -75,7 +75,7 @@ func inOrder(one, other *call) (first, second *call) {
 	}
 }
 
-// taken is how many lease nodes there are.
+// taken returns the number of lease nodes.
 func taken(t *testing.T, s *zktest.Server) int {
 	t.Helper()
 	synctest.Wait()
@@ -84,7 +84,7 @@ func taken(t *testing.T, s *zktest.Server) int {
 	return len(children)
 }
 
-// clean asserts that nothing is left on the server: no lease, nobody in line, no watch.
+// clean asserts that no lease, no waiter and no watch is left on the server.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()
 	recipetest.Clean(t, s, locks, leases)

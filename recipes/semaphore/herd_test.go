@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A thousand callers that come at the same time, by a semaphore of their own each, in ten sessions: those of a
-// client look at the leases and at the line together. What each has to have is a node and a watch.
+// A thousand callers arrive at the same time, each with its own semaphore, in ten sessions: those of a client share their lists
+// of the leases and of the line. Only a node and a watch are needed for each caller.
 func TestThousandCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, sessions = 1000, 10
@@ -40,10 +40,10 @@ func TestThousandCallers(t *testing.T) {
 		time.Sleep(time.Second)
 		got := s.Counts()
 		assert.Equal(t, callers, got["create2"])
-		// Four of a client look for themselves, the others together, once or twice.
+		// Four callers of a client list for themselves; the others share one or two lists.
 		assert.LessOrEqual(t, got["sync"], 6*sessions)
 		assert.LessOrEqual(t, got["exists"], 6*sessions)
-		assert.LessOrEqual(t, got["getChildren2"], 9*sessions+1) // the leases and the line; the first looks again
+		assert.LessOrEqual(t, got["getChildren2"], 9*sessions+1) // the leases and the line; the first in the line lists again
 		assert.LessOrEqual(t, got["getData"], callers)
 		cancel()
 		for _, c := range all {
@@ -56,8 +56,8 @@ func TestThousandCallers(t *testing.T) {
 	})
 }
 
-// The first that come ask for themselves, and those that come then ask together after them. One that gives up takes
-// nothing from the others, whoever of them was to ask.
+// The first callers list for themselves, and later ones share a list. If the context of one ends, the others still get their
+// leases, whichever of them was to send the list.
 func TestCallersThatLookTogetherGiveUpAlone(t *testing.T) {
 	for who := range 7 {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,8 +93,7 @@ func TestCallersThatLookTogetherGiveUpAlone(t *testing.T) {
 	}
 }
 
-// Callers with less patience than a slow server needs, or one that is away, leave nothing behind that it would
-// have to answer.
+// Callers that give up before the reply of a slow or disconnected server leave no requests behind for it to serve.
 func TestImpatientCallersAtASlowServer(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The first in line waits for leases, with nobody ahead.
+// The first in the line waits for leases, without a predecessor.
 func TestHooksSeeAWaitForLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

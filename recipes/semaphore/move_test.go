@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// stranger makes a lease node of a client that does not stand in line for it.
+// stranger creates the lease node of a client that is not in the line.
 func stranger(t *testing.T, s *zktest.Server, c *framework.Client) (remove func()) {
 	t.Helper()
 	path, err := c.Create().WithMode(framework.EphemeralSequential).WithProtection().
@@ -26,9 +26,8 @@ func stranger(t *testing.T, s *zktest.Server, c *framework.Client) (remove func(
 	return func() { require.NoError(t, s.Delete(path)) }
 }
 
-// The watch of the first in line fires because a lease was created and none released. It leaves the line for
-// nothing, waits with its node, and gets the lease before those that came later, and not while there are more
-// leases than there may be.
+// The watch of the first in the line fires for the create of a lease, and none was released. The waiter leaves the line in vain
+// and waits with its lease node. It is granted before later waiters, and not while there are too many leases.
 func TestWrongGuess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -56,7 +55,7 @@ func TestWrongGuess(t *testing.T) {
 	})
 }
 
-// It waits with its node, and gives up.
+// A waiter that waits with its lease node gives up.
 func TestWrongGuessGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -75,8 +74,8 @@ func TestWrongGuessGivesUp(t *testing.T) {
 	})
 }
 
-// The transaction's reply is lost, or the connection before it: there is one lease in the end, at most as many as
-// there may be, and no place in line.
+// The transaction or its reply is lost with the connection: in the end there is one lease, within the limit, and no place in the
+// line.
 func TestMoveAfterALostReply(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore, zktest.DropRequest} {
 		t.Run(action.String(), func(t *testing.T) {
@@ -99,8 +98,8 @@ func TestMoveAfterALostReply(t *testing.T) {
 	}
 }
 
-// The guess was wrong, and the reply is lost: a lease that is found by its name is not within the limit because
-// of that.
+// The waiter leaves the line in vain, and the reply is lost: the lease that it finds by its name must not count as within the
+// limit.
 func TestWrongGuessAfterALostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -121,7 +120,7 @@ func TestWrongGuessAfterALostReply(t *testing.T) {
 	})
 }
 
-// An administrator deletes the place of the first in line, which goes to the end of the line.
+// An administrator deletes the place of the first in the line, which then waits at the end.
 func TestMoveFromAPlaceThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -146,7 +145,7 @@ func TestMoveFromAPlaceThatIsGone(t *testing.T) {
 	})
 }
 
-// Without WRITE on "leases", or with data in it, it works as well, and keeps the data.
+// The move also works without WRITE on "leases", and with data in that node: the data stays.
 func TestMoveIsRefused(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T, *zktest.Server, *framework.Client){
 		"no permission": func(t *testing.T, _ *zktest.Server, c *framework.Client) {
@@ -187,7 +186,7 @@ func TestMoveIsRefused(t *testing.T) {
 	}
 }
 
-// The lease has the UUID of the place that it comes from.
+// The lease's name has the UUID of its place in the line.
 func TestLeaseIsNamedAfterItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -206,8 +205,8 @@ func TestLeaseIsNamedAfterItsPlace(t *testing.T) {
 	})
 }
 
-// A waiter in the middle gives up, or its session ends. The one after it does not pass those ahead, whether
-// the leases are taken or not, and also if it has been served in this line before.
+// A waiter in the middle of the line gives up, or its session expires. The waiter behind it does not pass those ahead, with taken
+// and with free leases, even if it was granted in this line before.
 func TestNobodyPassesWhenSomebodyGivesUp(t *testing.T) {
 	for _, expires := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -257,8 +256,8 @@ func TestNobodyPassesWhenSomebodyGivesUp(t *testing.T) {
 	}
 }
 
-// A caller gives up, with the context of another lock that is lost, while the transaction is under way: that is no loss
-// of its own place, which is given back.
+// The caller's context, derived from another lock, ends with that lock's loss while the transaction is in flight: this is no loss
+// of the caller's place, which is deleted.
 func TestMoveGivenUpByAnotherLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -278,9 +277,9 @@ func TestMoveGivenUpByAnotherLoss(t *testing.T) {
 	})
 }
 
-// The node of a lease is deleted before the lease is granted, and another client creates a node with its name: that node
-// stays, whether the first in the line has made the lease with a transaction or the caller has created it. The latter reads
-// the node before it deletes it; the other client's node is created after the read, or before.
+// The node of a lease is deleted before the grant, and another client creates a node with its name: that node stays, no matter
+// whether the lease was created by the transaction of the first in the line or by a caller without a place. Such a caller reads
+// the node before it deletes it; the other node is created before that read, or after it.
 func TestANodeUnderTheNameOfADeletedLeaseStays(t *testing.T) {
 	for name, row := range map[string]struct {
 		moves bool
@@ -296,7 +295,7 @@ func TestANodeUnderTheNameOfADeletedLeaseStays(t *testing.T) {
 				a, b := newClient(t, s), newClient(t, s)
 				list := zktest.Fault{Session: session(t, b), Op: zktest.OpGetChildren2, PathPrefix: leases, Action: zktest.Hold}
 				if !row.moves {
-					list.After = 2 // of the check before, and with the create, which finds no directory
+					list.After = 2 // skips the list of the check, and the one sent with the create, which finds no directory
 				}
 				sem := semaphore.New(b, path, 1)
 				var held *zktest.Injection
@@ -304,7 +303,7 @@ func TestANodeUnderTheNameOfADeletedLeaseStays(t *testing.T) {
 				if row.moves {
 					lease := acquire(t, semaphore.New(a, path, 1), 1)
 					caller = waiting(t, background, sem, 1)
-					require.NoError(t, s.Create(leases+"/stray", nil)) // with it lists decide about the lease
+					require.NoError(t, s.Create(leases+"/stray", nil)) // with this child only a list can decide about the lease
 					synctest.Wait()
 					held = s.Inject(list)
 					release(t, lease)

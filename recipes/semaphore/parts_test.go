@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// several takes n leases in Curator's way: one by one, each from the end of the line.
+// several acquires n leases in Curator's way: one by one, each from the end of the line.
 func (p peer) several(ctx context.Context, n int) (parts []*peerLease, err error) {
 	for len(parts) < n && err == nil {
 		var part *peerLease
@@ -36,8 +36,8 @@ func returned(parts []*peerLease) {
 	}
 }
 
-// Curator's taker has one of the two leases that it wants and stands in line after ours, which wants all
-// three. Each waits for what the other one has; ours gives way.
+// Curator's caller has one of the two leases that it wants, and waits in line behind this library's, which wants all three. Each
+// waits for leases of the other; this library's steps back.
 func TestGivesWayToParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -69,8 +69,8 @@ func TestGivesWayToParts(t *testing.T) {
 	})
 }
 
-// Takers of all leases, ours, and one in Curator's way that takes them one by one, all at a time and again
-// and again: everybody's turn comes.
+// Callers that want all leases, of this library, and one that acquires them in Curator's way, one by one. They contend
+// repeatedly: each gets its leases.
 func TestWholesAndParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -116,8 +116,8 @@ func TestWholesAndParts(t *testing.T) {
 	})
 }
 
-// A process with Curator that works under one lease on one thread, and waits for one on another, looks as if
-// it held a part. It passes ours now and then, but does not keep it from its turn for ever.
+// A process with Curator uses one lease in one thread while another thread waits for one: it looks as if it held a part. It
+// passes this library's waiter now and then, but does not block it for ever.
 func TestThreadsDoNotStarveWholes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -135,7 +135,7 @@ func TestThreadsDoNotStarveWholes(t *testing.T) {
 					}
 				}
 			}()
-			time.Sleep(2500 * time.Millisecond) // one of them works at any time
+			time.Sleep(2500 * time.Millisecond) // so that one of the two always works
 		}
 		began := time.Now()
 		limited, cancel := context.WithTimeout(background, 2*time.Minute)
@@ -152,8 +152,8 @@ func TestThreadsDoNotStarveWholes(t *testing.T) {
 	})
 }
 
-// Among ourselves nobody is passed, though a client that holds a lease waits for another one: places in line
-// of ours tell that nothing is held by them. It costs a list now and then, less and less often.
+// Among clients of this library no waiter is passed, even if a client holds a lease while it waits for another: a place of this
+// library never stands for a part. That costs a list now and then, less and less often.
 func TestNoGivingWayAmongOurselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -162,7 +162,7 @@ func TestNoGivingWayAmongOurselves(t *testing.T) {
 		held := acquire(t, sa, 1)
 		head := waiting(t, background, sb, 2)
 		next := waiting(t, background, sa, 1)
-		time.Sleep(time.Second) // the watch on the own node of the lease
+		time.Sleep(time.Second) // until the watch on the lease's own node is armed
 		s.ResetCounts()
 		time.Sleep(time.Minute)
 		require.True(t, head.Pending() && next.Pending())
@@ -179,9 +179,9 @@ func TestNoGivingWayAmongOurselves(t *testing.T) {
 	})
 }
 
-// Curator's process goes on taking one more lease whenever ours has given way, so that ours is patient for
-// much longer than it takes the first in line to look again because watches may get lost. It gives way all
-// the same, as late as it said.
+// Curator's process acquires another lease each time this library's waiter has stepped back. The waiter's patience grows far
+// beyond the interval in which the first in the line reads again because an event may be lost. It still steps back, when its
+// patience ends.
 func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -191,7 +191,7 @@ func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 		require.NoError(t, err)
 		ours := waiting(t, background, sem, max)
 		for round := range 10 {
-			// the longest patience is 30 s, more or less a quarter
+			// the longest patience is 30 s, plus or minus a quarter
 			ctx, cancel := context.WithTimeout(background, 50*time.Second)
 			next, err := theirs.acquire(ctx)
 			cancel()
@@ -206,8 +206,8 @@ func TestGivesWayWhenMorePatientThanTheSessionTimeout(t *testing.T) {
 	})
 }
 
-// Curator's taker works under a lease for an hour before it wants another one. Ours, first in line all the
-// time, looks often enough to see it.
+// Curator's caller uses a lease for an hour before it wants another. This library's waiter, first in the line all the time, reads
+// often enough to notice it.
 func TestGivesWayAfterALongCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -227,8 +227,8 @@ func TestGivesWayAfterALongCalm(t *testing.T) {
 	})
 }
 
-// An administrator deletes the line just when the first in line wants to know the others. That is a place
-// lost, and not the end of the acquire.
+// An administrator deletes the line just when the first in it reads the other waiters. The waiter has lost its place, and its
+// Acquire continues.
 func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -254,7 +254,7 @@ func TestLineDeletedWhileLookingWhetherToGiveWay(t *testing.T) {
 	})
 }
 
-// Some leases are taken, but not by Curator's client behind the first in the line: the first keeps its place.
+// Some leases are taken, but none by Curator's client behind the first in the line: the first keeps its place.
 func TestKeepsItsPlaceBeforeAWaiterWithoutLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -279,7 +279,7 @@ func TestKeepsItsPlaceBeforeAWaiterWithoutLeases(t *testing.T) {
 	})
 }
 
-// The connection is lost while the first in the line finds out whether to step back: it keeps its place.
+// The connection is lost while the first in the line reads whether to step back: it keeps its place.
 func TestConnectionLostWhileLookingWhetherToGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -19,9 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// peer is a contender that follows Curator's InterProcessSemaphoreV2, step by step: lock, create, and then
-// wait until all children together are at most max. (It has a hold, so that a test can tell when its lease is
-// over.)
+// peer is a contender that follows Curator's InterProcessSemaphoreV2 step by step: it locks, creates its node, and waits until
+// all children together are at most max. (It has a hold, so that a test notices the lease's loss.)
 type peer struct {
 	client *framework.Client
 	max    int
@@ -77,13 +76,12 @@ func (p peer) acquire(ctx context.Context) (*peerLease, error) {
 	}
 }
 
-// javaLock stands in the semaphore's line with a UUID of version 4, as Curator does, and returns when it is
-// first.
+// javaLock waits in the semaphore's line with a UUID of version 4, as Curator does, and returns when it is first.
 func javaLock(ctx context.Context, view *framework.Client) (unlock func(), err error) {
 	guid := []byte(zkpath.NewGUID())
 	guid[14] = '4'
 	mine := func(name string) bool { return strings.HasPrefix(name, zkpath.Protect(string(guid), "")) }
-	unlock = func() { // until it is gone for sure, also if the create's reply was lost
+	unlock = func() { // until the node is certainly deleted, even if the create's reply was lost
 		for gone := 0; gone < 2; gone++ {
 			names, err := view.GetChildren().ForPath(background, locks)
 			if errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) {
@@ -138,7 +136,7 @@ func (l *peerLease) release(ctx context.Context) error {
 	return l.view.Delete().Quietly().Guaranteed().ForPath(ctx, l.path)
 }
 
-// Leases go back and forth between ours and Curator's way, with several waiting on both sides.
+// Leases pass between callers of this library and of Curator, with several waiters of both.
 func TestCuratorsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -191,15 +189,15 @@ func TestCuratorsWay(t *testing.T) {
 	})
 }
 
-// Theirs waits for a lease and has its node in the directory already: that node is no reason to wait for
-// ours, nor ours for theirs.
+// Curator's waiter creates its node in "leases" before it has a lease: its node and this library's must not make both wait for
+// each other.
 func TestCuratorsWaiterAndOurRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		a, b := newClient(t, s), newClient(t, s)
 		require.NoError(t, a.CreateContainers(background, leases))
 		sem, theirs := semaphore.New(a, path, 1), peer{b, 1}
-		// Ours looks, finds nobody, and creates its node when theirs has come in between.
+		// This library's caller finds the semaphore free, and Curator's node is created before its own.
 		hold := s.Inject(zktest.Fault{Session: session(t, a), Op: "create2", Action: zktest.Hold})
 		ours := begin(t, background, sem, 1)
 		<-hold.Struck()
@@ -225,7 +223,7 @@ func TestCuratorsWaiterAndOurRace(t *testing.T) {
 	})
 }
 
-// A lease of no session is taken for ever: the first that waits says so in the log, once, also if others hold longer.
+// A lease of no session is taken for ever: the first waiter logs that, once, even if other holders hold longer.
 func TestALeaseOfNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The simulation has semaphores of a fixed size. Here are the two things that it does not have: clients that
-// take leases in Curator's way, and a count that changes.
+// The simulation has semaphores of a fixed size. This file adds clients that acquire leases in Curator's way, and a count that
+// changes.
 
 // ledger checks all leases of a simulation: never more than max live ones.
 type ledger struct {
@@ -36,7 +36,7 @@ func (l *ledger) granted(t *testing.T, ctx context.Context, n int) {
 	l.held[ctx] = n
 	live := 0
 	for ctx, n := range l.held {
-		if ctx.Err() == nil { // it may be lost again already
+		if ctx.Err() == nil { // it may be lost already
 			live += n
 		} else {
 			delete(l.held, ctx)
@@ -45,18 +45,18 @@ func (l *ledger) granted(t *testing.T, ctx context.Context, n int) {
 	assert.LessOrEqual(t, live, l.max, "leases held at a time")
 }
 
-// worker takes leases again and again, with a client of its own.
+// worker acquires leases repeatedly, with its own client.
 type worker struct {
 	t       *testing.T
 	l       *ledger
 	r       *rand.Rand
 	sem     *semaphore.Semaphore
-	java    *peer // set: it takes leases in Curator's way
-	most    int   // leases at a time
+	java    *peer // if not nil, it acquires leases in Curator's way
+	most    int   // the most leases at a time
 	patient bool  // it never uses TryAcquire
 }
 
-// turn takes leases, works and releases. It is false if there were none.
+// turn acquires leases, works and releases. It returns false if it got none.
 func (w *worker) turn() bool {
 	limit := time.Minute
 	if w.r.IntN(4) == 0 {
@@ -78,11 +78,11 @@ func (w *worker) turn() bool {
 	}
 	ctx, cancel = context.WithTimeout(background, recipetest.Below(w.r, 10*time.Second))
 	defer cancel()
-	_ = release(ctx) // however that ends
+	_ = release(ctx) // with any result
 	return true
 }
 
-// take takes leases. known are the errors besides those of every acquire.
+// take acquires leases. The errors in known may occur besides those of every acquire.
 func (w *worker) take(ctx context.Context, n int) (
 	held context.Context, release func(context.Context) error, known []error, err error,
 ) {
@@ -105,9 +105,9 @@ func (w *worker) take(ctx context.Context, n int) (
 	return lease.Context(), lease.Release, nil, nil
 }
 
-// Many clients, and a network and a server that misbehave at random; in even seeds some clients are Java's,
-// in odd ones the count changes. Whatever happens: never more holders than leases, everybody gets a turn in
-// the end, and nothing is left. A failing seed fails again.
+// Many clients, and a network and a server that fail at random. In even seeds some clients are Java's, in odd ones the count
+// changes. There must never be more holders than leases, each client gets leases in the end, and nothing is left. A failing seed
+// fails again.
 func TestSimulation(t *testing.T) {
 	seeds := uint64(40)
 	if testing.Short() {
@@ -143,7 +143,7 @@ func simulate(t *testing.T, seed uint64) {
 		w.sem = semaphore.New(clients[id], path, max, opts...)
 		if id < 2 && !shared {
 			w.java = &peer{clients[id], max}
-			if id == 1 { // two that take several, one by one, may wait for each other for ever
+			if id == 1 { // two clients that acquire several, one by one, may wait for each other for ever
 				w.most = 1
 			}
 		}
@@ -160,15 +160,15 @@ func simulate(t *testing.T, seed uint64) {
 	stop := injectFaults(t, s, rand.New(rand.NewPCG(seed, 0)), clients, setCount)
 	wg.Wait()
 	stop()
-	time.Sleep(20 * time.Second) // sessions of the dead end, and clean-ups
+	time.Sleep(20 * time.Second) // for sessions that are not closed, and clean-ups
 	clean(t, s)
 	recipetest.Tidy(t, clients...)
 	require.Equal(t, workers*rounds, l.grants)
 }
 
-// injectFaults injects faults for the clients, and calls further now and then, until stop is called, which
-// waits for the end and heals the server. It does not expire sessions: that is not covered by the promise,
-// and such an end could not be told from a bug.
+// injectFaults injects faults for the clients, and calls further now and then, until stop is called. Stop waits for the end and
+// removes the faults. No fault expires a session: the promise does not cover that, and the test could not distinguish such a loss
+// from a bug.
 func injectFaults(
 	t *testing.T, s *zktest.Server, r *rand.Rand, clients []*framework.Client, further func(),
 ) (stop func()) {
@@ -236,7 +236,7 @@ func injectFault(t *testing.T, s *zktest.Server, r *rand.Rand, session int64) {
 	}
 }
 
-// Without faults and with all of it at one instant: the interleavings are those of the scheduler.
+// Without faults, all at one instant: the scheduler decides the interleavings.
 func TestSimulationOfHaste(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// TryAcquire of several leases has a session timeout for each of them: with a short timeout, and servers that take a while
-// for each write, a lease needs more than one write before its hold begins.
+// TryAcquire of several leases may take a session timeout for each: with a short timeout, and servers that are slow to write, a
+// lease needs more than one write before its hold begins.
 func TestTryAcquireOfSeveralWithSlowCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{

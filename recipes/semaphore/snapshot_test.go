@@ -51,8 +51,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The rule by itself, without a line: contenders come, look and go at random, each by judge or, as Curator
-// does, by the count of all children. Never more than max hold leases.
+// The rule alone, without a line: contenders create, list and delete at random, each by judge or, as Curator does, by the number
+// of all children. Never more than max hold leases.
 func TestJudgeNeverMakesTooMany(t *testing.T) {
 	type contender struct {
 		names []string
@@ -102,7 +102,7 @@ func TestJudgeNeverMakesTooMany(t *testing.T) {
 	}
 }
 
-// Three leases were created, and two of them deleted: the next has number 3.
+// Three leases were created and two of them deleted: the next number is 3.
 func TestCountCreated(t *testing.T) {
 	require.EqualValues(t, 3, leaseSnapshot{dir: framework.Stat{Cversion: 5, NumChildren: 1}}.countCreated())
 }

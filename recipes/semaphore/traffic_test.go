@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The critical path of a free acquire is two flights: with a delay of one second for each reply, two seconds.
+// A free acquire takes two flights: with a delay of one second for each reply, two seconds.
 func TestFlights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -53,11 +53,11 @@ func TestFlights(t *testing.T) {
 	})
 }
 
-// The requests of a cycle, acquire and release, on average over many cycles of clients that contend without a
-// pause. It costs 6: create, list, a watch of the node ahead, a list of the leases with a watch, the transaction,
-// and a delete. If leases are released at once, the next in line may see nothing of the one ahead any more, and
-// then lists the line as well, unless it counts (a mutex). Two that take turns without a pause find the lease
-// free now and taken then, and look before they join the line more often.
+// The average requests of a cycle (acquire and release) of clients that contend without a pause. It takes 6: create, list, a
+// watch on the predecessor's node, a list of the leases with a watch, the transaction, and a delete. After a quick release the
+// next in the line may find its predecessor's node deleted already, and then lists the line as well, unless it counts (a mutex).
+// Two clients that alternate without a pause find the lease sometimes free and sometimes taken, and so more often list before
+// they join the line.
 func TestTrafficOfContention(t *testing.T) {
 	for i, c := range []struct {
 		clients, leases int
@@ -102,14 +102,14 @@ func TestTrafficOfContention(t *testing.T) {
 				got := s.Counts()
 				each := float64(sum(got)) / float64(rounds*c.clients)
 				t.Logf("%.2f requests: %v", each, got)
-				require.LessOrEqual(t, each, c.most+0.2) // at the begin each finds out that it has to wait
+				require.LessOrEqual(t, each, c.most+0.2) // at first each finds that it must wait
 				clean(t, s)
 			})
 		})
 	}
 }
 
-// One release wakes one waiter, however many there are.
+// A release wakes one waiter, however many wait.
 func TestNoHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -158,7 +158,7 @@ func TestNoHerd(t *testing.T) {
 	})
 }
 
-// Callers that come while many wait do not list them all, each for itself.
+// Callers that arrive while many wait do not list them all for themselves.
 func TestNewcomersShareLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters = 300
@@ -166,7 +166,7 @@ func TestNewcomersShareLists(t *testing.T) {
 		require.NoError(t, s.Create(locks, nil))
 		c := newClient(t, s)
 		lease := acquire(t, semaphore.New(c, path, 1), 1)
-		s.Delay(0, time.Millisecond) // so that all of them come while the first list is under way
+		s.Delay(0, time.Millisecond) // so that all of them arrive while the first list is in flight
 		s.ResetCounts()
 		ctx, leave := context.WithCancel(t.Context())
 		var all sync.WaitGroup
