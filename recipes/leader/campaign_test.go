@@ -55,7 +55,7 @@ func TestCampaign(t *testing.T) {
 	})
 }
 
-// A term that is lost: its node is deleted in the background, and the next participant leads.
+// A term is lost: its node is deleted in the background, and the next participant leads.
 func TestCampaignLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy framework.LossPolicy
@@ -80,7 +80,7 @@ func TestCampaignLost(t *testing.T) {
 				s := zktest.RunT(t)
 				one, two := newClient(t, s), newClient(t, s)
 				term := campaign(t, background, one, leader.WithLossPolicy(c.policy)).OK()
-				time.Sleep(time.Second) // its node has a watch by now
+				time.Sleep(time.Second) // so that a watch on its node is armed
 				next := campaign(t, background, two, leader.WithLossPolicy(framework.SessionOnly)).Waits()
 				c.lose(t, s, one, term)
 				<-term.Context().Done()
@@ -93,7 +93,7 @@ func TestCampaignLost(t *testing.T) {
 	}
 }
 
-// A call that fails, or is given up, leaves no participant.
+// A call that fails, or whose context ends, leaves no participant.
 func TestCampaignFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

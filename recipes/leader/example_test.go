@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a client of the server, with a session of its own.
+// connect returns a client of the server, with its own session.
 func connect(server *zktest.Server) *framework.Client {
 	// framework.New("zk1:2181,zk2:2181")
 	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
@@ -47,7 +47,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	// Work under the term's context: it ends before anybody else leads.
+	// Work under the term's context: it ends before another participant leads.
 	fmt.Println("leads:", term.Valid(), "ended:", term.Context().Err() != nil)
 	// Output:
 	// leads: true ended: false
@@ -68,7 +68,7 @@ func ExampleSelector_Run() {
 			stop()
 			<-ctx.Done() // the work ends with its context
 		}
-		return nil // resigns, and stands in line again
+		return nil // resigns, and joins the line again
 	}, leader.WithID("host-1"))
 	fmt.Println(selector.Run(ctx))
 	// Output:
@@ -143,7 +143,7 @@ func ExampleWithListener() {
 		OnNotLeader: func(_ *leader.Term, cause error) { fmt.Println("not leader:", cause) },
 	}))
 	_, _ = latch.Await(context.Background())
-	_ = latch.Leave(context.Background(), leader.NotifyLeader) // Close says nothing
+	_ = latch.Leave(context.Background(), leader.NotifyLeader) // Close would call no OnNotLeader
 	// Output:
 	// leader
 	// not leader: released
@@ -182,7 +182,7 @@ func ExampleHealth_Check() {
 	latch, _ := leader.NewLatch(client, "/leaders/billing")
 	_, _ = latch.Await(context.Background())
 
-	// In a readiness probe: a restart of a server is tolerated for as long as a session is.
+	// In a readiness probe: the restart of a server is tolerated for a session timeout.
 	fmt.Println(latch.Health().Role, latch.Health().Check(30*time.Second))
 	_ = latch.Close()
 	fmt.Println(latch.Health().Role, latch.Health().Check(30*time.Second))
@@ -202,7 +202,7 @@ func ExampleTerm_Guard() {
 	latch, _ := leader.NewLatch(client, "/leaders/billing")
 	defer latch.Close()
 	term, _ := latch.Await(ctx)
-	// The server executes the transaction only for the leader, whatever our clock says.
+	// The server executes the transaction only for the leader, whatever the client's clock shows.
 	_, err := client.Transaction(ctx, term.Guard(),
 		client.TransactionOp().SetData().ForPath("/config", []byte("new")))
 	fmt.Println(err)

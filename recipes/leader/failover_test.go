@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// candidate joins an election and says when its terms begin.
+// candidate joins an election and sends its terms on leads.
 type candidate func(t *testing.T, c *framework.Client) (leads <-chan *leader.Term)
 
 // candidates are the two ways to lead.
@@ -35,7 +35,7 @@ var candidates = map[string]candidate{
 	},
 }
 
-// A leader resigns: the next one is in office after the way to the server and back: the delete, and its events.
+// A leader resigns: the next one leads after one round trip: the delete to the server, and the event from it.
 func TestResignIsQuick(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for name, join := range candidates {
@@ -65,9 +65,9 @@ func TestResignIsQuick(t *testing.T) {
 	}
 }
 
-// A leader is gone without a word. The next one is in office when the session has expired, and not before the
-// term has ended: within the session's timeout and one tick of the server, to whose multiples it rounds
-// expiries up. With a tick of a second or less that is the timeout plus a second.
+// A leader dies without closing its session. The next one leads when that session has expired, and not before the term has ended:
+// within the session timeout and one tick, since the server rounds expiries up to multiples of its tick. With a tick of a second
+// or less that is at most the timeout plus a second.
 func TestFailOverAfterAKill(t *testing.T) {
 	const timeout = 4 * time.Second
 	for name, join := range candidates {
@@ -84,7 +84,7 @@ func TestFailOverAfterAKill(t *testing.T) {
 						time.Sleep(10*time.Second + phase)
 						gone := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 						died := time.Now()
-						// to the server it is as dead as can be, and here we see when it knows
+						// for the server the client is dead, but the test still sees when the client notices
 						s.BlackHole(session(t, dying), zktest.Both)
 						endedAt := make(chan time.Time, 1)
 						context.AfterFunc(term.Context(), func() { endedAt <- time.Now() })

@@ -14,9 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An administrator, or some reaper, deletes the leader's node. Curator's latch goes on leading beside the
-// next one, for good. Here the term ends within a delivery time, also when it is young, and the latch stands
-// in line again.
+// An administrator, or a clean-up job, deletes the leader's node. Curator's latch then leads for ever, at the same time as the
+// next one. Here the term ends as soon as the event arrives, even a new term, and the latch joins the line again.
 func TestLeadersNodeIsDeleted(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -39,7 +38,7 @@ func TestLeadersNodeIsDeleted(t *testing.T) {
 	}
 }
 
-// The whole directory is deleted under everybody (CURATOR-724): all join again, and one leads.
+// The whole directory is deleted (CURATOR-724): all latches join again, and one leads.
 func TestDirectoryIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -64,8 +63,8 @@ func TestDirectoryIsDeleted(t *testing.T) {
 	})
 }
 
-// A lost connection ends the term, and the same latch leads again on the same node when it is back: no
-// election, and no node made anew over which two latches could chase each other (CURATOR-644, -645).
+// A lost connection ends the term, and after the reconnect the same latch leads again with the same node: there is no election,
+// and no new node, so two latches cannot displace each other in turn (CURATOR-644, -645).
 func TestReconnectKeepsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -99,8 +98,7 @@ func TestReconnectKeepsTheNode(t *testing.T) {
 	})
 }
 
-// While the leader was without a connection its node was deleted. When it is back it must not lead on what it
-// remembers.
+// The leader's node is deleted while the leader is disconnected. After the reconnect it must read the node before it leads.
 func TestReconnectVerifiesTheNode(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,7 +111,7 @@ func TestReconnectVerifiesTheNode(t *testing.T) {
 			ended(t, term, leader.ErrSuspended)
 			require.NoError(t, s.Delete(term.Path()))
 			second := await(t, b)
-			if anew { // a node of the same name, even in the same session, is not the same node
+			if anew { // a new node of the same name is another node, even in the same session
 				_, err := s.CreateNode(term.Path(), nil, zktest.Ephemeral, session(t, ca))
 				require.NoError(t, err)
 			}
@@ -132,7 +130,7 @@ func TestReconnectVerifiesTheNode(t *testing.T) {
 	}
 }
 
-// With SessionOnly the restart of a server changes nothing, for nobody.
+// With SessionOnly the restart of a server changes nothing for any latch.
 func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -150,7 +148,7 @@ func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 			require.Same(t, term, await(t, a))
 			follows(t, b)
 		}
-		// Cutting the leader off for good does end the term, before the next one begins.
+		// A leader that cannot reconnect does lose its term, before the next one begins.
 		s.Stop()
 		time.Sleep(10 * time.Second)
 		ended(t, term, leader.ErrSessionLost)
@@ -158,7 +156,7 @@ func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	})
 }
 
-// A leader that may not READ its own node, but has ADMIN, leads again when the connection is back.
+// A leader that may not READ its own node, but has ADMIN, leads again after a reconnect.
 func TestRegainsAnUnreadableNode(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {
@@ -177,8 +175,8 @@ func TestRegainsAnUnreadableNode(t *testing.T) {
 	}
 }
 
-// The leader is cut off without a sign. Its term ends before the next one begins, and that is within the
-// session timeout and a second of the last sign of life.
+// The leader loses its network without notice. Its term ends before the next one begins, and that is within the session timeout
+// and a second of the last reply.
 func TestFailOverAfterACut(t *testing.T) {
 	for _, opts := range [][]leader.Option{nil, {leader.WithLossPolicy(framework.SessionOnly)}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -206,8 +204,8 @@ func TestFailOverAfterACut(t *testing.T) {
 	}
 }
 
-// CURATOR-604, -696: the session of a latch in line is over for the client, which is connected again, while
-// the server still has the old node in front. The latch leads on no node but the new session's.
+// CURATOR-604, -696: for its client, which has reconnected, a waiting latch's session is lost, while the server still has its old
+// node, ahead of the new one. The latch leads only with the new session's node.
 func TestNoTermOnTheNodeOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -215,7 +213,7 @@ func TestNoTermOnTheNodeOfADeadSession(t *testing.T) {
 		a, b := join(t, ca), join(t, cb)
 		await(t, a)
 		old := session(t, cb)
-		// The old session cannot be closed from here, nor does it end by itself for a while.
+		// The client cannot close the old session, which lives on for a while.
 		refused := s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 		s.BlackHole(old, zktest.Both)
 		for change := range cb.StateChanges(t.Context()) {
@@ -238,8 +236,7 @@ func TestNoTermOnTheNodeOfADeadSession(t *testing.T) {
 	})
 }
 
-// The same for the leader itself: with the session the term is over for good, whatever is left of it at the
-// server.
+// The same for the leader: the term is lost with the session, although the server may still have its node.
 func TestLeaderOfADeadSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -247,7 +244,7 @@ func TestLeaderOfADeadSession(t *testing.T) {
 		a, b := join(t, ca), join(t, newClient(t, s))
 		term := await(t, a)
 		s.Expire(session(t, ca))
-		ended(t, term, leader.ErrSuspended) // the first sign of it
+		ended(t, term, leader.ErrSuspended) // the first sign of the expiry
 		require.ErrorIs(t, term.Resign(background), leader.ErrSuspended)
 		second := await(t, b)
 		time.Sleep(time.Second)
@@ -258,15 +255,15 @@ func TestLeaderOfADeadSession(t *testing.T) {
 	})
 }
 
-// Joining is refused. Curator's latch logs that and is out of the election until it is reconnected by chance.
-// Here it is said, and tried again.
+// The create of a latch's node is refused. Curator's latch logs that and joins only after a reconnect. Here the error is
+// reported, and the latch tries again.
 func TestJoiningIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		require.NoError(t, s.Create(path, nil))
 		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
 		l := join(t, newClient(t, s))
-		for range 3 { // each Await hears of a try of its own
+		for range 3 { // each Await returns the error of a new attempt
 			began := time.Now()
 			_, err := l.Await(background)
 			require.ErrorIs(t, err, framework.ErrNoAuth)
@@ -308,7 +305,7 @@ func TestJoiningIsRefused(t *testing.T) {
 	})
 }
 
-// No server: Await ends with its context only, and says what is wrong.
+// No server: Await ends only with its context, and its error contains the cause.
 func TestNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -331,7 +328,7 @@ func TestNoServer(t *testing.T) {
 	})
 }
 
-// A reply is lost at the worst moments: the node that was made is found, and nothing is left.
+// A reply is lost at the worst moment: the created node is found, and nothing is left.
 func TestLostReplies(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "delete", "exists"} {
 		for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore, zktest.DropRequest} {
@@ -360,8 +357,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// Latches come and go at random moments while replies take their time: nothing is left, and the last one
-// leads.
+// Latches join and leave at random moments while replies are slow: nothing is left, and the last one leads.
 func TestLeavingAtAnyMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -402,13 +398,13 @@ func TestHealth(t *testing.T) {
 		require.Contains(t, b.Health().String(), "following since ")
 		require.Contains(t, b.Health().String(), "1 ahead")
 
-		// A selector is idle since it was made, not since the first call of Health.
+		// A selector is idle since its creation, not since the first call of Health.
 		made, idle := time.Now(), newSelector(t, ca, untilOver)
 		time.Sleep(time.Minute)
 		require.Equal(t, leader.Idle, idle.Health().Role)
 		require.Equal(t, made, idle.Health().Since)
 
-		// Both lose the connection. Since is the moment at which they did, not that of the first question.
+		// Both lose the connection. Since is the time of that loss, not of the first call of Health.
 		s.Stop()
 		cut := time.Now()
 		time.Sleep(3 * time.Second)
@@ -439,8 +435,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// Children that are nobody's place in line disturb nobody; for Curator a child named 0 leads for as long as
-// it exists.
+// Children that are no contenders do not matter. In Curator a child named 0 leads as long as it exists.
 func TestForeignChildrenDoNotBlock(t *testing.T) {
 	for name, join := range candidates {
 		t.Run(name, func(t *testing.T) {
@@ -492,8 +487,7 @@ func TestPathRoot(t *testing.T) {
 	})
 }
 
-// A latch resigns, does not hear that its node was removed, and stands in line again. When it leaves later
-// on, as a follower, that is no failure of leaving.
+// A latch resigns, gets no reply to its delete, and joins the line again. Its later Leave, as a follower, succeeds.
 func TestLeavingAfterAResignationThatWasNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -512,8 +506,8 @@ func TestLeavingAfterAResignationThatWasNotConfirmed(t *testing.T) {
 	})
 }
 
-// A leader resigns without waiting, and leaves: it has left when its place is given up, whether or not it
-// stood in line again in between.
+// A leader resigns without waiting, and leaves: Leave returns when its node is deleted, whether or not it has joined the line
+// again in between.
 func TestLeavingWaitsForAResignation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -530,7 +524,7 @@ func TestLeavingWaitsForAResignation(t *testing.T) {
 	})
 }
 
-// The first attempt to join is refused while a caller waits in Await: Await reports that very refusal.
+// The first attempt to join is refused during Await: Await returns that error.
 func TestAwaitReportsTheFirstRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

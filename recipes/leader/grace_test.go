@@ -12,12 +12,11 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The server grants a shorter session timeout from the next connection on, with which nothing can be held. The session goes
-// on, so the latch has to delete its node. Whoever works under the term has the grace to stop before another
-// participant leads.
+// From the next connection on the server grants a session timeout too short for any hold. The session lives, so the latch has to
+// delete its node. The user of the term has the grace to stop before another participant leads.
 func TestLatchLeavesTheLeaderTimeToStop(t *testing.T) {
 	for policy, grace := range map[framework.LossPolicy]time.Duration{
-		framework.SessionOnly:     180 * time.Millisecond, // a tenth of the timeout, which is shorter already
+		framework.SessionOnly:     180 * time.Millisecond, // a tenth of the timeout, which is the shorter one already
 		framework.SuspendedIsLoss: time.Second,
 	} {
 		t.Run(policy.String(), func(t *testing.T) {

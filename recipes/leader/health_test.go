@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Several look at a latch while it comes to lead: a probe, a collector of metrics, the latch itself. One that
-// began before it led, and is done after that, does not make it forget since when it leads.
+// Several goroutines call Health of a latch while it begins to lead: a probe, a collector of metrics, the latch itself. A call
+// that starts before the term and ends after its begin must not change Since.
 func TestHealthAskedByMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -44,7 +44,7 @@ func TestHealthAskedByMany(t *testing.T) {
 	})
 }
 
-// The place of a lost session does not count: until the latch has joined the line again its role is unknown.
+// The node of a lost session does not count: until the latch has joined the line again its role is unknown.
 func TestHealthAfterALostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -30,7 +30,7 @@ const path = "/leaders/billing"
 
 var background = context.Background()
 
-// join makes a latch, which is closed with the test, and waits until it leads or stands in line.
+// join creates a latch, which is closed with the test, and waits until it leads or its node is in the line.
 func join(t *testing.T, c *framework.Client, opts ...leader.Option) *leader.Latch {
 	t.Helper()
 	l, err := leader.NewLatch(c, path, opts...)
@@ -40,7 +40,7 @@ func join(t *testing.T, c *framework.Client, opts ...leader.Option) *leader.Latc
 	return l
 }
 
-// await returns the term of a latch that leads by now.
+// await returns the term of a latch that must lead already.
 func await(t *testing.T, l *leader.Latch) *leader.Term {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(background, time.Hour)
@@ -51,7 +51,7 @@ func await(t *testing.T, l *leader.Latch) *leader.Term {
 	return term
 }
 
-// follows asserts that a latch stands in line and does not lead.
+// follows asserts that a latch is in the line and does not lead.
 func follows(t *testing.T, l *leader.Latch) {
 	t.Helper()
 	synctest.Wait()
@@ -64,7 +64,7 @@ func left(t *testing.T, l *leader.Latch) {
 	require.NoError(t, l.Leave(background, leader.Silent))
 }
 
-// ended asserts that a term has ended, and why.
+// ended asserts that a term has ended, with the cause.
 func ended(t *testing.T, term *leader.Term, cause error) {
 	t.Helper()
 	synctest.Wait()
@@ -84,7 +84,7 @@ func ids(t *testing.T, list []leader.Participant, err error) (ids []string) {
 	return ids
 }
 
-// calls collects what a listener is told.
+// calls returns a listener that sends its calls to into.
 func calls(name string, into chan<- string) leader.Option {
 	return leader.WithListener(leader.Listener{
 		OnLeader:    func(*leader.Term) { into <- name + " leads" },
@@ -100,7 +100,7 @@ func told(from chan string) (all []string) {
 	return all
 }
 
-// clean asserts that nothing is left on the server: no participant, no watch.
+// clean asserts that no participant and no watch is left on the server.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()
 	recipetest.Clean(t, s, path)

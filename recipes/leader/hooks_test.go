@@ -17,7 +17,7 @@ import (
 
 type spanKey struct{}
 
-// A term's context is inside what the hooks have made of its hold, and a term is found in it as before.
+// A term's context is derived from the context that the hooks return for its hold, and contains the term as before.
 func TestHooksSeeTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

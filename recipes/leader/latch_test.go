@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The layout is Curator's, to the byte: docs/znodes.md.
+// The layout is exactly Curator's: docs/znodes.md.
 func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -107,7 +107,7 @@ func TestJoinLeadLeave(t *testing.T) {
 	})
 }
 
-// A latch that leaves the line does not lead afterwards, and those after it close ranks.
+// A latch that leaves the line does not lead later; the participants behind it keep their order.
 func TestLeaveTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -149,7 +149,7 @@ func TestAwaitAndItsContext(t *testing.T) {
 		require.Same(t, term, <-got)
 		require.Same(t, term, <-got)
 		require.True(t, term.Valid(), "not bound to a context of the wait")
-		// A latch that leaves wakes those that wait in Await.
+		// A call of Await returns when its latch leaves.
 		a = join(t, newClient(t, s))
 		failed := make(chan error)
 		go func() { _, err := a.Await(background); failed <- err }()
@@ -176,16 +176,16 @@ func TestResign(t *testing.T) {
 		follows(t, a)
 		require.ErrorIs(t, first.Resign(background), leader.ErrReleased)
 		require.True(t, second.Valid())
-		// With the term's own context there is nothing to wait with.
+		// With the term's own context, which has ended, Resign does not wait.
 		require.NoError(t, second.Resign(second.Context()))
 		third := await(t, a)
 		require.Greater(t, third.FencingToken(), second.FencingToken())
 		var none context.Context
 		require.ErrorIs(t, third.Resign(none), framework.ErrNilContext)
 
-		follows(t, b) // nobody has waited for that
+		follows(t, b) // no call has waited for its node
 
-		// While the server hangs Resign ends with its context, and the rest is done later.
+		// While the server hangs, Resign returns when its context ends; the node is deleted later.
 		s.Pause()
 		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
 		defer cancel()
@@ -214,8 +214,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// "Not leader" is never said to somebody who was not told to lead, and the close mode decides about the last
-// one.
+// A listener gets OnNotLeader only after OnLeader; at the end of the last term the close mode decides.
 func TestListenerAndCloseModes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -239,8 +238,8 @@ func TestListenerAndCloseModes(t *testing.T) {
 	})
 }
 
-// The place is given up when the listener has returned, so that its work is over before somebody else's
-// begins; and Leave does not outlive its context for that.
+// The node is deleted when the listener has returned, so that its work ends before another leader's begins. Leave returns with
+// its context, even if the listener still works.
 func TestSlowListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -268,7 +267,7 @@ func TestSlowListener(t *testing.T) {
 		began := time.Now()
 		second := await(t, b)
 		require.Equal(t, 5*time.Second, time.Since(began))
-		// Resign waits, too.
+		// Resign waits for the listener, too.
 		began = time.Now()
 		require.NoError(t, second.Resign(background))
 		require.Equal(t, 6*time.Second, time.Since(began))
@@ -347,9 +346,8 @@ func TestNewcomersMistakes(t *testing.T) {
 	})
 }
 
-// A latch resigns, and the server does not confirm that. It stands in line again, after its own old node,
-// when it leaves: Leave does not say that the place is given up as long as the node is there, and when it
-// says so it is gone.
+// A latch resigns, and the server does not confirm the delete. The latch waits in the line behind its own old node when it
+// leaves: Leave returns no success while that node exists; after a success it is deleted.
 func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -377,7 +375,7 @@ func TestLeaveAfterAnUnconfirmedResign(t *testing.T) {
 	})
 }
 
-// Who led with another implementation goes on leading.
+// A leader of another implementation keeps its place.
 func TestForeignContenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -403,12 +401,12 @@ func TestForeignContenders(t *testing.T) {
 	})
 }
 
-// In an outage nobody confirms that the node is gone, and the servers may still have it when the client has given its
-// session up. When a later session has closed that, it is gone.
+// In an outage no reply confirms the delete, and the servers may still have the node when the client's session is lost. Leave
+// succeeds only if a later session has closed the old one.
 func TestLeaveInAnOutage(t *testing.T) {
 	for name, what := range map[string]struct {
-		before, after time.Duration // how long the outage lasts until Leave, and for how long then
-		closed        bool          // the client is
+		before, after time.Duration // the outage before Leave, and after it
+		closed        bool          // the client is closed before Leave
 		want          error
 	}{
 		"it begins":                  {0, time.Hour, false, leader.ErrSessionLost},
@@ -454,7 +452,7 @@ func TestLeaveInAnOutage(t *testing.T) {
 	}
 }
 
-// Of two that leave, the first says whether the listener is called.
+// Of two calls of Leave, the mode of the first decides whether the listener is called.
 func TestTheFirstLeaveSaysTheMode(t *testing.T) {
 	for first, second := range map[leader.CloseMode]leader.CloseMode{
 		leader.Silent: leader.NotifyLeader, leader.NotifyLeader: leader.Silent,
@@ -476,7 +474,7 @@ func TestTheFirstLeaveSaysTheMode(t *testing.T) {
 	}
 }
 
-// A term that has ended is nobody's, also while its listener still works.
+// Await returns no ended term, even while that term's listener still works.
 func TestAwaitWhileTheListenerOfAnEndedTermWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

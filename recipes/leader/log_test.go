@@ -14,9 +14,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that ends a session deletes its nodes, tells of that who watches them, the session's own client, too, and
-// closes the connection. So a client that was stopped for long first hears that its node is gone, and cannot join again
-// since its session is, too. It has lost one place.
+// When a session expires, the server deletes its nodes, sends the events of their watches, also to the session's own client, and
+// closes the connection. So a client that was stopped for long first gets the event of its node's deletion, and cannot join again
+// since its session is expired, too. It has lost one place, and logs that once.
 func TestALostPlaceIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -30,7 +30,7 @@ func TestALostPlaceIsLoggedOnce(t *testing.T) {
 		require.Len(t, line, 2)
 		s.Delay(session(t, c), 10*time.Millisecond)
 		require.NoError(t, s.Delete(line[1].Path))
-		time.Sleep(15 * time.Millisecond) // it has heard of that, and is on its way into the line again
+		time.Sleep(15 * time.Millisecond) // it has got the event, and is about to join the line again
 		s.Expire(session(t, c))
 		time.Sleep(time.Minute)
 		follows(t, latch)

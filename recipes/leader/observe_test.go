@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// observed is an observer on a goroutine of its own.
+// observed is an observer on its own goroutine.
 type observed struct {
 	all  chan leader.Observation
 	errs chan error
@@ -82,13 +82,13 @@ func TestObserve(t *testing.T) {
 		seen.next(t, `"b"`)
 		left(t, b)
 		seen.next(t, "nobody")
-		time.Sleep(time.Minute) // the container is reaped
+		time.Sleep(time.Minute) // the server deletes the empty container
 		require.False(t, s.Exists(path))
 		seen.quiet(t)
 		a = join(t, ca, leader.WithID("a"))
 		seen.next(t, `"a"`)
 
-		// A reconnect, and even another session of the observer, is no news.
+		// A reconnect, and even a new session of the observer, is not reported.
 		s.Cut(session(t, co))
 		time.Sleep(5 * time.Second)
 		seen.quiet(t)
@@ -108,8 +108,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// Both layouts, also with nodes that another client has made; and a change that happens while the observer is
-// without a connection.
+// Both layouts, also with nodes of another client; and a change while the observer is disconnected.
 func TestObserveBothLayouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -150,7 +149,7 @@ func TestObserveBothLayouts(t *testing.T) {
 	})
 }
 
-// A slow loop sees fewer changes, in order, and always the latest.
+// A slow loop gets fewer changes, in order, and always the latest.
 func TestSlowObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -187,8 +186,8 @@ func TestSlowObserver(t *testing.T) {
 	})
 }
 
-// Without READ on the leader's node it is told that somebody leads; without READ on the directory the error
-// is told, until it passes.
+// Without READ on the leader's node the observer reports a leader without its ID. Without READ on the directory it reports the
+// error, until it may read again.
 func TestObserveWithoutRights(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V37, zktest.V38} {
 		synctest.Test(t, func(t *testing.T) {
@@ -210,7 +209,7 @@ func TestObserveWithoutRights(t *testing.T) {
 			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
 			node := await(t, b).Node()
 			time.Sleep(20 * time.Second)
-			if got := seen.next(t, ""); got.Nobody { // which of the two tries first is a matter of chance
+			if got := seen.next(t, ""); got.Nobody { // chance decides which of the two tries first
 				require.Equal(t, node, seen.next(t, `""`).Leader.Name)
 			} else {
 				require.Equal(t, node, got.Leader.Name)
@@ -221,7 +220,7 @@ func TestObserveWithoutRights(t *testing.T) {
 	}
 }
 
-// The pauses of an observer grow while it may not read. After it could read, the next refusals begin with short ones again.
+// The pauses of an observer grow while it may not read. After a successful read, the next refusals start with short pauses again.
 func TestObserverTriesAgainSoonAfterALaterRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -249,8 +248,8 @@ func TestObserverTriesAgainSoonAfterALaterRefusal(t *testing.T) {
 	})
 }
 
-// Whatever happens, what an observer reports is in order: tokens grow, successive reports differ, and in the
-// end it knows who leads.
+// Under any faults an observer's reports are in order: tokens grow, successive reports differ, and the last report is the current
+// leader.
 func TestObserveOrder(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -322,8 +321,7 @@ func TestObserveOrder(t *testing.T) {
 	}
 }
 
-// What the leader calls itself is packed or not, as its client does it: it is seen all the same, and with its
-// name.
+// The leader's ID is packed or not, depending on its client: the observer reports it in either case.
 func TestObservePackedAndPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -344,7 +342,7 @@ func TestObservePackedAndPlain(t *testing.T) {
 	})
 }
 
-// A node of no session leads for as long as nobody deletes it, for Java, too. That is logged once.
+// A node of no session leads until it is deleted, also for Java. That is logged once.
 func TestObserveNodeOfNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -363,8 +361,8 @@ func TestObserveNodeOfNoSession(t *testing.T) {
 	})
 }
 
-// While nothing changes, an observer sends one read each 30 s. The servers drop the events of a node that the observer may
-// not read, and the next of these reads shows the change.
+// While nothing changes, an observer sends one read each 30 s. The servers send no events of a node that the observer may not
+// read; the next of these reads finds the change.
 func TestObserverLooksForLostEvents(t *testing.T) {
 	const node = path + "/latch-0000000001"
 	all := zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}
@@ -421,7 +419,7 @@ func TestObserverLooksForLostEvents(t *testing.T) {
 	}
 }
 
-// The first participant joins between the observer's list, of no node, and its next read.
+// The first participant joins between the observer's list, without nodes, and its next read.
 func TestObserverIsOvertakenByTheFirstParticipant(t *testing.T) {
 	for name, second := range map[string]zktest.Fault{
 		"without a directory": {Op: zktest.OpExists},
@@ -449,7 +447,7 @@ func TestObserverIsOvertakenByTheFirstParticipant(t *testing.T) {
 	}
 }
 
-// The context ends at the very moment of the reply: the watch does not outlive the observer.
+// The context ends at the moment of the reply: the watch does not outlive the observer.
 func TestObserverStopsWithAReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -475,8 +473,8 @@ func TestObserverStopsWithAReply(t *testing.T) {
 	})
 }
 
-// The leader's node is deleted, and created again with the same name and ID. An observer that has read neither the gap nor
-// the event yields the leader again all the same, with its larger token.
+// The leader's node is deleted, and created again with the same name and ID. An observer that has neither listed in between nor
+// got the event still yields the leader again, with its larger token.
 func TestALeaderRecreatedWithTheSameNameIsObserved(t *testing.T) {
 	const node = path + "/latch-0000000001"
 	for name, eventsLost := range map[string]bool{"before the list": false, "without an event": true} {
@@ -492,7 +490,7 @@ func TestALeaderRecreatedWithTheSameNameIsObserved(t *testing.T) {
 				create()
 				seen := observe(t, co, path)
 				first := seen.next(t, `"a"`)
-				if eventsLost { // the servers drop the events of a node that the observer may not read
+				if eventsLost { // the servers send no events of a node that the observer may not read
 					require.NoError(t, s.SetACL(node, zktest.ACL{Perms: 30, Scheme: "world", ID: "anyone"}))
 					require.NoError(t, s.Delete(node))
 					create()

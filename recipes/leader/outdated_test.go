@@ -10,12 +10,12 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// An outdated reading is not recorded, and does not change since when the role is what it is.
+// An outdated reading is not recorded, and does not change Since.
 func TestOutdatedReadingIsNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c candidate
 		began := time.Now()
-		late := roleReading{number: 1, state: framework.Connected} // began before the next one, and ends after it
+		late := roleReading{number: 1, state: framework.Connected} // begins before the next reading, and ends after it
 		now, recorded := c.recordReading(roleReading{number: 2, state: framework.Connected, leading: true})
 		require.True(t, recorded)
 		require.Equal(t, Health{Role: Leading, Since: began}, now)

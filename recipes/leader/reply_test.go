@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Who leads with an ID that fits in no answer is seen to lead all the same, and to go.
+// A leader whose ID is too large for a reply is reported all the same, and so is the end of its term.
 func TestObservingALeaderWhoseIDFitsInNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})
@@ -38,8 +38,8 @@ func TestObservingALeaderWhoseIDFitsInNoAnswer(t *testing.T) {
 	})
 }
 
-// The leader's ID fits in no reply, and its node is deleted, or the server fails, before the observer has read the node's
-// properties: the deletion is no error, the failure is reported.
+// The leader's ID is too large for a reply. Before the observer has read the node's properties, the server fails, which is
+// reported, and the node is deleted, which is no error.
 func TestObservingALeaderWithALongIDWhoseNodeIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{MaxFrame: 4 << 20})

@@ -27,7 +27,7 @@ func newSelector(
 	return leader.NewSelector(c, path, lead, opts...)
 }
 
-// runs runs a selector on another goroutine until the test, or the function, ends it.
+// runs runs a selector on another goroutine until the test ends or calls stop.
 func runs(t *testing.T, s *leader.Selector) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
@@ -40,8 +40,7 @@ func runs(t *testing.T, s *leader.Selector) (stop func() error) {
 
 func untilOver(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
-// Two selectors that are elected again and again take turns: the one that has led goes to the end of the
-// line.
+// Two selectors take turns: after its term each goes to the end of the line.
 func TestSelectorsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -87,7 +86,7 @@ func TestSelectorsTakeTurns(t *testing.T) {
 	})
 }
 
-// RunOnce leads once; called again it stands in line again.
+// RunOnce leads once; a second call joins the line again.
 func TestRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -101,7 +100,7 @@ func TestRunOnce(t *testing.T) {
 		clean(t, s)
 		require.Equal(t, 2, calls)
 
-		// Run ends with the function's error, too, and a panic leaves nothing.
+		// Run returns the function's error, too, and a panic leaves nothing.
 		sel = newSelector(t, newClient(t, s), func(context.Context) error { return mine })
 		require.ErrorIs(t, sel.Run(background), mine)
 		clean(t, s)
@@ -114,8 +113,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// A function that is slow to return keeps the next term from beginning: another process's as long as the
-// session lives, its own in any case.
+// A function that returns late delays the next term: another process's while the session lives, its own selector's in any case.
 func TestSlowFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ReapInterval: time.Hour})
@@ -137,7 +135,7 @@ func TestSlowFunction(t *testing.T) {
 		<-began
 		b := join2(t, s)
 
-		// It resigns: the other one leads when the function has returned.
+		// The leader resigns: the other leads when the function has returned.
 		term := a.Term()
 		asked := time.Now()
 		require.NoError(t, term.Resign(background))
@@ -147,7 +145,7 @@ func TestSlowFunction(t *testing.T) {
 		b.stop()
 		<-began
 
-		// The connection is lost: as in Curator the function is to end; the node stays until it has.
+		// The connection is lost: as in Curator the function should end; the node stays until it has.
 		b = join2(t, s)
 		term = a.Term()
 		s.Cut(session(t, ca))
@@ -159,14 +157,14 @@ func TestSlowFunction(t *testing.T) {
 		b.stop()
 		<-began
 
-		// The session is lost: the other one leads, but a second term here waits for the end of the first.
+		// The session is lost: the other may lead, but the next term here waits for the end of the function.
 		s.Expire(session(t, ca))
 		time.Sleep(29 * time.Second)
 		require.EqualValues(t, 1, running.Load())
 		require.False(t, a.HasLeadership())
 		<-began
 
-		// Run does not return before the function has.
+		// Run returns only after the function.
 		cancel()
 		asked = time.Now()
 		require.ErrorIs(t, <-done, context.Canceled)
@@ -177,7 +175,7 @@ func TestSlowFunction(t *testing.T) {
 	})
 }
 
-// second is a selector in line after another one, which leads until it is stopped.
+// second is a selector in the line behind another; it leads until it is stopped.
 type second struct {
 	began chan struct{}
 	stop  func()
@@ -194,7 +192,7 @@ func join2(t *testing.T, s *zktest.Server) second {
 	return second{began, func() { require.ErrorIs(t, stop(), context.Canceled) }}
 }
 
-// Why a term ended is the cause of the function's context, and RunOnce says it.
+// The cause of the function's context is the reason for the term's end, and RunOnce returns it.
 func TestHowTermsEnd(t *testing.T) {
 	type (
 		server = *zktest.Server
@@ -252,7 +250,7 @@ func TestHowTermsEnd(t *testing.T) {
 	}
 }
 
-// Cancelled at any moment, in line or in office, Run leaves nothing.
+// Run leaves nothing if its context ends at any moment, in the line or during a term.
 func TestCancelAtAnyMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -285,7 +283,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 	})
 }
 
-// Run goes on through lost connections; what does not pass by itself ends it.
+// Run continues after lost connections; an error that does not pass by itself ends it.
 func TestSelectorCannotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -328,7 +326,7 @@ func TestNested(t *testing.T) {
 	})
 }
 
-// The context of Run is that of something else that is lost: the term ends with it, and its node is deleted all the same.
+// The context of Run belongs to another hold that is lost: the term ends with it, and its node is deleted all the same.
 func TestSelectorUnderSomethingThatIsLost(t *testing.T) {
 	for _, lost := range []error{leader.ErrNodeDeleted, leader.ErrSessionLost, framework.ErrClosed} {
 		synctest.Test(t, func(t *testing.T) {
@@ -351,7 +349,7 @@ func TestSelectorUnderSomethingThatIsLost(t *testing.T) {
 	}
 }
 
-// The server is too busy for longer than the retry policy lasts: Run tries again until the selector leads.
+// The server refuses requests for longer than the retry policy lasts: Run tries again until the selector leads.
 func TestRunOutlastsTheRetryPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -370,7 +368,7 @@ func TestRunOutlastsTheRetryPolicy(t *testing.T) {
 	})
 }
 
-// The function's error after the end of Run's context is joined with the context's.
+// If the function fails after the end of Run's context, Run returns both errors.
 func TestRunReportsTheLastErrorOfItsFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -409,7 +407,7 @@ func TestErrorsAfterTheTermAreLogged(t *testing.T) {
 	})
 }
 
-// The pauses of a selector grow while no server can be reached. After it has led, those of the next outage begin short again.
+// The pauses of a selector grow while no server can be reached. After a term the pauses of the next outage start short again.
 func TestSelectorTriesAgainSoonInALaterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

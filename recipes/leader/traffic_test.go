@@ -11,8 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A clean hand-over takes three times the way to the server and back, at most: the delete, the event, and
-// perhaps a list.
+// A hand-over after a release takes at most three round trips: the delete, the event, and in some cases a list.
 func TestHandOverTime(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for waiters, trips := range map[int]time.Duration{1: 1, 5: 1} {
@@ -44,7 +43,7 @@ func TestHandOverTime(t *testing.T) {
 	}
 }
 
-// Whoever leads, followers that come, wait and go wake no observer, and an observer costs one watch.
+// Followers that join, wait and leave wake no observer, whoever leads, and an observer costs one watch.
 func TestObserverTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
