@@ -40,7 +40,7 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// Curator reads twice for each waiter, and leaves the watch of the second read (CURATOR-654).
+// Curator reads twice for each waiter, and leaves the watch of the second read armed (CURATOR-654).
 func TestBarrierTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -66,7 +66,7 @@ func TestBarrierTraffic(t *testing.T) {
 	})
 }
 
-// memberClient is a client that goes to one member alone.
+// memberClient returns a client that connects only to one member.
 func memberClient(t *testing.T, e *zktest.Ensemble, s *zktest.Server) *framework.Client {
 	c, err := framework.New(s.Addr(), framework.WithDialer(e.Dial))
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func memberClient(t *testing.T, e *zktest.Ensemble, s *zktest.Server) *framework
 	return c
 }
 
-// The barrier is set, and then somebody waits at a member that has not heard of it yet.
+// The barrier is set, and then a client waits at a member that lags behind.
 func TestBarrierWaitAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
@@ -92,7 +92,7 @@ func TestBarrierWaitAtAMemberThatLags(t *testing.T) {
 	})
 }
 
-// Without a sync nobody knows whether the barrier is set.
+// Without a sync it is unknown whether the barrier is set.
 func TestBarrierWaitWithoutASync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -108,8 +108,8 @@ func TestBarrierWaitWithoutASync(t *testing.T) {
 	})
 }
 
-// The barrier is removed and set again, and then somebody waits at a member that has heard of neither and
-// refuses to catch up for now: the removal that he is told of is that of before.
+// The barrier is removed and set again, and then a client waits at a member that lags behind both and refuses to sync for now:
+// the event that it gets is of the earlier removal.
 func TestBarrierWaitAtAMemberThatShowsTheNodeBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{Lag: time.Second})
@@ -155,7 +155,7 @@ func TestBarrierWaitCancelled(t *testing.T) {
 	})
 }
 
-// A change of the node's data wakes a waiter, which looks and goes on waiting.
+// A change of the node's data wakes a waiter, which reads the node and keeps waiting.
 func TestBarrierSpuriousWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -169,8 +169,7 @@ func TestBarrierSpuriousWakeUp(t *testing.T) {
 	})
 }
 
-// Curator throws out of the wait when the connection is lost; here neither that nor the loss of the session
-// ends it.
+// In Curator a lost connection ends the wait with an exception; here neither that nor the loss of the session ends it.
 func TestBarrierWaitSurvives(t *testing.T) {
 	for name, fault := range map[string]func(*zktest.Server, int64){
 		"cut":           func(s *zktest.Server, id int64) { s.Cut(id) },
@@ -198,8 +197,7 @@ func TestBarrierWaitSurvives(t *testing.T) {
 	}
 }
 
-// What happens while the connection is away is noticed when it is back: also that the barrier was removed and
-// set again.
+// A waiter notices after its reconnect that the barrier was removed, even if it was set again.
 func TestBarrierRemovedMeanwhile(t *testing.T) {
 	for name, again := range map[string]bool{"removed": false, "removed and set again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +225,7 @@ func TestBarrierRemovedMeanwhile(t *testing.T) {
 	}
 }
 
-// A lost reply is no error: Set finds the barrier set, Remove finds it gone.
+// A lost reply is no error: the retry of Set finds the barrier set, the retry of Remove finds it removed.
 func TestBarrierLostReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

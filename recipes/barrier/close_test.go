@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// nextRound brings two in, by a barrier that was opened for them.
+// nextRound lets two members enter the barrier after it was closed.
 func nextRound(t *testing.T, s *zktest.Server, a, b *framework.Client) (first, second *barrier.Member) {
 	t.Helper()
 	require.Empty(t, children(t, s), "the last round is over")
@@ -26,7 +26,7 @@ func nextRound(t *testing.T, s *zktest.Server, a, b *framework.Client) (first, s
 	return w.OK(), second
 }
 
-// leaveTogether asserts that two leave together.
+// leaveTogether asserts that the two members leave together.
 func leaveTogether(t *testing.T, s *zktest.Server, a, b *barrier.Member) {
 	t.Helper()
 	out := leaving(t, background, a).Waits()
@@ -35,7 +35,7 @@ func leaveTogether(t *testing.T, s *zktest.Server, a, b *barrier.Member) {
 	clean(t, s)
 }
 
-// The lowest has removed its node and "ready", but its reply is lost; when it is back the next round is on.
+// The lowest member has deleted its node and "ready", but the reply is lost; when it reconnects the next round has begun.
 func TestNextRoundAndLostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -54,7 +54,7 @@ func TestNextRoundAndLostReply(t *testing.T) {
 	})
 }
 
-// No fault at all: a member that is not the lowest is slow to hear that the round is over.
+// Without any fault: a member that is not the lowest gets the event of the round's end late.
 func TestNextRoundAndSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -74,8 +74,8 @@ func TestNextRoundAndSlowMember(t *testing.T) {
 	})
 }
 
-// The lowest crashes, and two others find that the barrier is to be closed. The request of one takes its
-// time, or is repeated, until the next round is on.
+// The lowest member crashes, and two others find that they must close the barrier. The request of one is late, or is retried,
+// until the next round has begun.
 func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	for _, op := range []string{"getChildren2", "setData", "delete"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.LoseReply,
@@ -92,7 +92,7 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 					slow, fast := leaving(t, background, members[1]).Waits(), leaving(t, background, members[2]).Waits()
 					s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.DelayReply, Delay: 2 * time.Second})
 					late := s.Inject(zktest.Fault{Session: id, Op: op, PathPrefix: ready, Action: action})
-					// The fast one is not done before that.
+					// The other member must not close the barrier earlier.
 					other := s.Inject(zktest.Fault{Session: session(t, clients[2]), Op: "delete", PathPrefix: path +
 						"/ready", Action: zktest.Hold})
 					s.Expire(session(t, clients[0]))
@@ -112,7 +112,7 @@ func TestNextRoundAndTwoWhoClose(t *testing.T) {
 	}
 }
 
-// Four close the barrier, and each marks "ready" between the mark and the delete of another: random pauses end that.
+// Four members close the barrier, and each marks "ready" between another's mark and delete: random pauses end that.
 func TestCloseByFourInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -138,7 +138,7 @@ func TestCloseByFourInTurns(t *testing.T) {
 	})
 }
 
-// The same with two members that give up.
+// The same with two members whose contexts have ended.
 func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -160,8 +160,7 @@ func TestNextRoundAndTwoWhoGiveUp(t *testing.T) {
 	})
 }
 
-// Who finds that others are inside by the time it could close the barrier leaves it open: the last of them
-// closes it.
+// A member that has to close the barrier, and finds others inside, leaves it open: the last of them closes it.
 func TestCloseLeftToTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -176,8 +175,8 @@ func TestCloseLeftToTheLast(t *testing.T) {
 	})
 }
 
-// Everybody gives up while no server can be reached. The barrier is closed when one can be again, in the same
-// session or in a later one.
+// All members give up while no server can be reached. The barrier is closed after the outage, in the same session or in a later
+// one.
 func TestCloseAfterOutage(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"short": 5 * time.Second, "long": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +199,7 @@ func TestCloseAfterOutage(t *testing.T) {
 					require.ErrorIs(t, m.Leave(ctx), context.DeadlineExceeded)
 				}
 				d := barrier.NewDouble(clients[0], path, 2)
-				for range 20 { // and more of them
+				for range 20 { // and more members
 					ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
 					_, err := d.Enter(ctx)
 					cancel()
@@ -231,8 +230,8 @@ func TestCloseAfterARefusedList(t *testing.T) {
 	})
 }
 
-// A member gives up and finds no other inside. Then another enters, and the servers refuse the list that would show it:
-// "ready" stays for the other.
+// A member gives up and finds no other inside. Then another enters, and the servers refuse the list that would show it: "ready"
+// stays for the other.
 func TestCloseAfterARefusedSecondList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -277,7 +276,7 @@ func TestCloseThatIsRefusedIsLogged(t *testing.T) {
 	})
 }
 
-// A client that is closed while it has a barrier to close waits for no server.
+// Close of a client that still has a barrier to close does not wait for a server.
 func TestCloseAfterOutageAndClientClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -296,7 +295,7 @@ func TestCloseAfterOutageAndClientClosed(t *testing.T) {
 	})
 }
 
-// The session is lost by the clock, and its node is still there when the member leaves: it does not count.
+// The session is lost by the clock, and its node still exists when the member leaves: the node does not count.
 func TestCloseBehindLostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -312,8 +311,7 @@ func TestCloseBehindLostSession(t *testing.T) {
 	})
 }
 
-// "ready" is another client's, which lets nobody write to it. It is removed all the same: that takes a right
-// on the directory.
+// "ready" belongs to another client and may not be written. It is deleted all the same: that needs a right on the directory.
 func TestCloseWithoutRightToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -326,8 +324,7 @@ func TestCloseWithoutRightToWrite(t *testing.T) {
 	})
 }
 
-// Servers that are reached but only read, or do not accept the credentials, for a while: the barrier is
-// closed when that is over.
+// For a while the servers only accept reads, or refuse requests: the barrier is closed after that.
 func TestCloseBehindRefusals(t *testing.T) {
 	for name, refusal := range map[string]zktest.Error{"only reads": zktest.ErrNotReadOnly,
 		"throttled": zktest.ErrThrottledOp} {
@@ -351,7 +348,7 @@ func TestCloseBehindRefusals(t *testing.T) {
 	}
 }
 
-// The pauses grow with the refusals in a row: for a member that gives up after a success they begin short again.
+// The pauses grow with successive refusals. For a member that gives up after a success they start short again.
 func TestCloseTriesAgainSoonAfterASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -385,8 +382,8 @@ func TestCloseTriesAgainSoonAfterASuccess(t *testing.T) {
 	})
 }
 
-// Two give up, and the servers take the first one's request to delete its node late: each sees a node of the
-// other's, and leaves the barrier to him.
+// Two members give up, and the servers execute the first one's delete of its node late: each sees the other's node, and leaves
+// the close to the other.
 func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -409,9 +406,9 @@ func TestCloseByTwoWhoGiveUpWithANodeThatStays(t *testing.T) {
 	})
 }
 
-// Two give up. The servers take the first one's request to delete its node late, and its node, which was on
-// its way, appears only after the list of the members: that the list does not have it does not mean that
-// nobody will see it, and leave the barrier to it.
+// Two members give up. The servers execute the first one's delete late, and its node, whose create was in flight, appears only
+// after the list of the members. So a list without the node does not prove that the other member will not see it, and leave the
+// close to the first.
 func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 	for name, refusals := range map[string]int{"first list": 0, "second list": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -420,7 +417,7 @@ func TestCloseByTwoWhoGiveUpWithANodeThatComesLate(t *testing.T) {
 				members, clients := enterAll(t, s, 2)
 				refused := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[0].Path(), Times: 3,
 					Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
-				require.NoError(t, s.Delete(members[0].Path())) // not there yet
+				require.NoError(t, s.Delete(members[0].Path())) // not created yet
 				synctest.Wait()
 				if refusals > 0 {
 					s.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: path, Times: refusals, Action: zktest.ReplyError,

@@ -35,7 +35,7 @@ func TestEnterTogether(t *testing.T) {
 	})
 }
 
-// Golden: this is what Curator for Java writes, too (docs/znodes.md).
+// Golden test: Curator for Java writes the same (docs/znodes.md).
 func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -70,7 +70,7 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// The number is a threshold, not a limit: a member that comes later is in at once, and one read tells.
+// The number is a threshold, not a limit: a later member enters immediately, after one list.
 func TestEnterOpenBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -82,8 +82,8 @@ func TestEnterOpenBarrier(t *testing.T) {
 	})
 }
 
-// "ready" is no member but the answer: it is enough however few are left, and wherever between two requests
-// it appears. Curator counts it, and a member that finds it and too few others waits.
+// "ready" means that the barrier is open, and is no member: a member that finds it enters, however few members are left, and
+// between whichever requests it appears. Curator counts it, and a member that finds it and too few others waits.
 func TestEnterReadyIsEnough(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "setWatches"} {
 		t.Run("before "+op, func(t *testing.T) {
@@ -107,13 +107,13 @@ func TestEnterReadyIsEnough(t *testing.T) {
 	}
 }
 
-// Nor does it count: one member and "ready" are not two, when it is gone again.
+// "ready" does not count as a member: one member and a "ready" that is deleted again are not two.
 func TestEnterCountsMembersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		held := s.Inject(zktest.Fault{Op: "setWatches", PathPrefix: path, Action: zktest.Hold})
 		w := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
-		<-held.Struck() // it has counted itself, and is about to watch
+		<-held.Struck() // it has counted itself, and is about to arm its watch
 		require.NoError(t, s.Create(path+"/ready", nil))
 		require.NoError(t, s.Delete(path+"/ready"))
 		held.Release()
@@ -123,8 +123,8 @@ func TestEnterCountsMembersOnly(t *testing.T) {
 	})
 }
 
-// In Curator's newest version a member that wakes up when its peers have left already counts again, finds too
-// few, and waits for ever. Here the event itself is enough.
+// In Curator's newest version a member that wakes up after its peers have left counts again, finds too few, and waits for ever.
+// Here the event itself is enough.
 func TestEnterSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -145,7 +145,7 @@ func TestEnterSlowMember(t *testing.T) {
 	})
 }
 
-// The same with a connection that was cut: the watch finds out what it has missed.
+// The same with a lost connection: the watch, armed again, reports the missed event.
 func TestEnterOpenedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -163,8 +163,8 @@ func TestEnterOpenedMeanwhile(t *testing.T) {
 	})
 }
 
-// Curator's enter returns at any wake-up, as if everybody had come: connection events, or another member's
-// "ready" that comes and goes.
+// Curator's enter returns at any wake-up, as if all members had entered: after connection events, or after another member's
+// "ready" that is created and deleted.
 func TestEnterSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -203,7 +203,8 @@ func TestEnterTraffic(t *testing.T) {
 		enter(t, barrier.NewDouble(c, path, 3))
 		first.OK()
 		second.OK()
-		// As many as in Curator's newest; and once for all rounds, to see whether there are others than ours.
+		// As many requests as in Curator's newest version, and one list for all rounds, to see whether there are members of other
+		// libraries.
 		counts(t, s, "the last enters and opens; those who waited look around",
 			map[string]int{"create2": 2, "getChildren2": 3})
 		enter(t, barrier.NewDouble(d, path, 3))
@@ -211,7 +212,7 @@ func TestEnterTraffic(t *testing.T) {
 	})
 }
 
-// Curator leaves the node in place: the next to come would count it.
+// Curator leaves the node: the next member would count it.
 func TestEnterCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -232,13 +233,13 @@ func TestEnterCancelled(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		clean(t, s)
 
-		w = entering(t, background, d).Waits() // and it does not count
+		w = entering(t, background, d).Waits() // the earlier node does not count
 		enter(t, d)
 		w.OK()
 	})
 }
 
-// Wherever it was when its context ended, nothing is left once the server can be reached.
+// At whichever request the context ends, nothing is left once the server can be reached.
 func TestEnterCancelledInBetween(t *testing.T) {
 	for _, op := range []string{"create2", "createContainer", "getChildren2", "setWatches", "exists"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
@@ -273,8 +274,7 @@ func TestEnterCancelledInBetween(t *testing.T) {
 	}
 }
 
-// When the barrier opens in the moment in which the context ends, the others have counted on this member: it
-// is in.
+// If the barrier opens at the moment at which the context ends, the others have counted this member: it enters.
 func TestEnterOpenedAndCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -284,7 +284,7 @@ func TestEnterOpenedAndCancelled(t *testing.T) {
 			last := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2))
 			go cancel()
 			m, err := w.Returned()
-			if err != nil { // it left before: then the other still waits
+			if err != nil { // its node was deleted before the opening: then the other still waits
 				require.ErrorIs(t, err, context.Canceled)
 				if _, err := s.Children(path); err == nil && !s.Exists(path+"/ready") {
 					require.NoError(t, s.Create(path+"/ready", nil))
@@ -301,7 +301,7 @@ func TestEnterOpenedAndCancelled(t *testing.T) {
 	})
 }
 
-// The event of the opening comes when Enter has found that its context has ended, and has not returned yet.
+// The event of the opening arrives after Enter has found that its context has ended, and before it returns.
 func TestEnterOpenedWhenTheContextHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -331,7 +331,7 @@ func (c *openingContext) Err() error {
 	return err
 }
 
-// The reply to the create is lost: the repeat finds the node by its own name.
+// The reply to the create is lost: the retry finds the node by its own name.
 func TestEnterLostReplies(t *testing.T) {
 	for _, op := range []string{"create2", "getChildren2", "setWatches", "exists"} {
 		t.Run(op, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestEnterLostReplies(t *testing.T) {
 	}
 }
 
-// The session ends while it waits: an error, not a silent return, and nothing left.
+// The session is lost during the wait: Enter returns an error, and nothing is left.
 func TestEnterSessionLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -382,8 +382,7 @@ func TestEnterSessionLost(t *testing.T) {
 	})
 }
 
-// Somebody deletes the node of a member that waits: the number would never be complete. Curator does not
-// notice.
+// The node of a waiting member is deleted: the number would never be complete. Curator does not notice.
 func TestEnterNodeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -421,7 +420,7 @@ func TestEnterClientClosed(t *testing.T) {
 	})
 }
 
-// Errors are the caller's, not swallowed, and the node does not stay.
+// Errors are returned to the caller, and the node is deleted.
 func TestEnterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -472,7 +471,7 @@ func TestEnterErrors(t *testing.T) {
 	})
 }
 
-// The members' contexts: values and all, but neither end nor deadline of the one they entered with.
+// A member's context has the values of Enter's context, but neither its end nor its deadline.
 func TestMemberContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect makes a client of an embedded server; give framework.New the addresses of yours.
+// connect returns a client of an embedded server; give framework.New the addresses of yours.
 func connect() (*framework.Client, func()) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -25,7 +25,7 @@ func connect() (*framework.Client, func()) {
 	return client, func() { _ = client.Close(); server.Close() }
 }
 
-// Everybody waits while one migrates the data.
+// All processes wait while one migrates the data.
 func ExampleBarrier() {
 	client, stop := connect()
 	defer stop()
@@ -64,12 +64,12 @@ func ExampleDouble() {
 	steps := make(chan int, 6)
 	worker := func() error {
 		for step := 1; step <= 2; step++ {
-			member, err := d.Enter(ctx) // until three are there
+			member, err := d.Enter(ctx) // waits until three have entered
 			if err != nil {
 				return err
 			}
 			steps <- step                             // work under member.Context()
-			if err := member.Leave(ctx); err != nil { // until all three are done
+			if err := member.Leave(ctx); err != nil { // waits until all three are done
 				return err
 			}
 		}

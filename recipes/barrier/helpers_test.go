@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -31,7 +31,7 @@ var (
 	none       context.Context
 )
 
-// call is something that blocks, on a goroutine of its own.
+// call is a blocking call on its own goroutine.
 type call[T any] = recipetest.Call[T]
 
 func entering(t *testing.T, ctx context.Context, d *barrier.Double) *call[*barrier.Member] {
@@ -47,7 +47,7 @@ func enter(t *testing.T, d *barrier.Double) *barrier.Member {
 	return entering(t, background, d).OK()
 }
 
-// enterAll brings n members in, each with a client of its own, in the order of their nodes' names.
+// enterAll lets n members enter, each with its own client, and returns them in the order of their nodes' names.
 func enterAll(
 	t *testing.T, s *zktest.Server, n int,
 ) (members []*barrier.Member, clients []*framework.Client) {
@@ -78,7 +78,7 @@ func enterAll(
 	return members, clients
 }
 
-// java makes the node of a member with Curator for Java, or with anything else: a plain ephemeral child.
+// java creates the node of a member as Curator for Java, or any other library, does: a plain ephemeral child.
 func java(t *testing.T, s *zktest.Server, c *framework.Client, name string) {
 	t.Helper()
 	_, err := s.CreateNode(path+"/"+name, nil, zktest.Ephemeral, session(t, c))
@@ -90,7 +90,7 @@ func refuseSetWatches(s *zktest.Server) {
 	s.Inject(zktest.Fault{Op: "setWatches", PathPrefix: path, Times: -1, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 }
 
-// clean asserts that nothing is left on the server: no member, no "ready", no watch.
+// clean asserts that no member, no "ready" and no watch is left on the server.
 func clean(t *testing.T, s *zktest.Server) {
 	t.Helper()
 	require.Empty(t, children(t, s))
@@ -100,7 +100,7 @@ func clean(t *testing.T, s *zktest.Server) {
 func children(t *testing.T, s *zktest.Server) []string {
 	t.Helper()
 	synctest.Wait()
-	if !s.Exists(path) { // it is a container: the server removes it when it has been empty for a while
+	if !s.Exists(path) { // it is a container: the server deletes it when it has been empty for a while
 		return nil
 	}
 	names, err := s.Children(path)

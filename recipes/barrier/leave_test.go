@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Nobody is out before everybody is, in whatever order they come.
+// No Leave returns before all members leave, in whatever order.
 func TestLeaveTogether(t *testing.T) {
 	for name, order := range map[string][]int{"lowest first": {0, 1, 2, 3}, "lowest last": {3, 2, 1, 0},
 		"mixed": {2, 0, 3, 1}} {
@@ -51,9 +51,8 @@ func TestLeaveTogether(t *testing.T) {
 	}
 }
 
-// The same barrier, again and again: a fast member enters the next round before the slow ones know that the
-// last is over. In Curator they take the fast ones for members that have not left yet, and both wait for each
-// other.
+// The same barrier for many rounds: a fast member enters the next round before slow ones have noticed the end of the last. In
+// Curator the slow ones take the fast ones for members that have not left yet, and both wait for each other.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -88,8 +87,7 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// Rounds over a network that cuts connections and loses requests and replies: everybody gets through, and
-// nobody is a round ahead.
+// Rounds over a network that cuts connections and loses requests and replies: all members finish, and no member is a round ahead.
 func TestRoundsUnderFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -144,8 +142,8 @@ func TestRoundsUnderFaults(t *testing.T) {
 	}
 }
 
-// A fast member is back for the next round, one with Curator for Java under its old name, while a slow one is
-// still waking up.
+// A fast member has entered the next round, a Java member under its old name, before a slow one has got the event of the last
+// round's end.
 func TestLeaveNotHeldByNextRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -171,8 +169,8 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 	})
 }
 
-// A member begins to leave when the round is over. Another that enters still counts it, opens the barrier, and
-// gives up: it leaves the closing to whom it has seen.
+// A member starts to leave after the end of the round. Another, which enters, still counts it, opens the barrier, and gives up:
+// it leaves the close to the member that it has seen.
 func TestLeaveWhileAnotherEntersAndGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -198,8 +196,8 @@ func TestLeaveWhileAnotherEntersAndGivesUp(t *testing.T) {
 	})
 }
 
-// The lowest crashes while the others wait for it and one is still at work. Curator lets those that wait go,
-// and removes "ready".
+// The lowest member crashes while others wait for it and one still works. In Curator the waiting members return, and delete
+// "ready".
 func TestLeaveLowestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -217,15 +215,14 @@ func TestLeaveLowestCrashes(t *testing.T) {
 	})
 }
 
-// A member that came late is a member like all others; one that comes when the round is ending is not waited
-// for.
+// A late member counts like all others; a member that enters at the end of the round does not delay the others.
 func TestLeaveAndLateMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		members, _ := enterAll(t, s, 2)
 		client := newClient(t, s)
 		late := enter(t, barrier.NewDouble(client, path, 2))
-		// the lowest is to be one that leaves, and closes the barrier with its node
+		// so that the lowest is a member that leaves, and that closes the barrier with its node
 		for late.Path() < members[0].Path() {
 			dead, cancel := context.WithCancel(background)
 			cancel()
@@ -240,7 +237,7 @@ func TestLeaveAndLateMembers(t *testing.T) {
 		require.False(t, s.Exists(late.Path()))
 		first.OK()
 		second.OK()
-		// The others have declared the round over: there is nobody to wait for, whoever is there.
+		// The others have ended the round: this member waits for no child that it finds.
 		java(t, s, newClient(t, s), "next")
 		leaving(t, background, later).OK()
 		require.Equal(t, []string{"next"}, children(t, s))
@@ -248,7 +245,7 @@ func TestLeaveAndLateMembers(t *testing.T) {
 	})
 }
 
-// Whoever stops waiting is out all the same, and the others are not held up.
+// A member that gives up is outside all the same, and does not delay the others.
 func TestLeaveCancelled(t *testing.T) {
 	for name, n := range map[string]int{"lowest": 0, "another": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -271,8 +268,7 @@ func TestLeaveCancelled(t *testing.T) {
 	}
 }
 
-// Also with a context that has ended before, and then only the server's state decides which member closes the
-// barrier.
+// The same with a context that has ended before Leave: then only the state of the server decides which member closes the barrier.
 func TestLeaveDeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -293,7 +289,7 @@ func TestLeaveDeadContext(t *testing.T) {
 	})
 }
 
-// Wherever it hangs, Leave returns with its context, and what it leaves is removed.
+// At whichever request it hangs, Leave returns with its context, and its nodes are deleted.
 func TestLeaveCancelledInBetween(t *testing.T) {
 	for _, op := range []string{"getChildren2", "getData", "setWatches", "delete", "multi"} {
 		for name, action := range map[string]zktest.Action{"request": zktest.Hold, "reply": zktest.HoldReply} {
@@ -355,7 +351,7 @@ func TestLeaveLostReplies(t *testing.T) {
 	}
 }
 
-// Lost connections, and even lost sessions, do not let anybody out before the others.
+// Lost connections, and even lost sessions, let no member leave before the others.
 func TestLeaveSurvives(t *testing.T) {
 	for who, n := range map[string]int{"lowest": 0, "another": 1} {
 		for what, fault := range map[string]func(*zktest.Server, int64){
@@ -379,7 +375,7 @@ func TestLeaveSurvives(t *testing.T) {
 	}
 }
 
-// Other people's nodes change, or come and go: none of that is the end.
+// Other members' nodes change: that is not the end of the round.
 func TestLeaveSpuriousWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -400,12 +396,12 @@ func TestLeaveSpuriousWakeUps(t *testing.T) {
 	})
 }
 
-// Somebody has deleted the member's node: Curator says IllegalState.
+// A member's node was deleted: Curator throws IllegalStateException.
 func TestLeaveNodeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		members, _ := enterAll(t, s, 2)
-		for i, m := range members { // too soon for the watch on it to be set
+		for i, m := range members { // before the watch on it is armed
 			require.NoError(t, s.Delete(m.Path()))
 			require.ErrorIs(t, m.Leave(background), barrier.ErrNodeDeleted)
 			synctest.Wait()
@@ -415,8 +411,7 @@ func TestLeaveNodeDeleted(t *testing.T) {
 	})
 }
 
-// All members are cut off together and lose their sessions. The barrier must not stay open for the next
-// round.
+// All members lose their sessions together. The barrier must not stay open for the next round.
 func TestLeaveAllSessionsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -447,7 +442,7 @@ func TestLeaveErrors(t *testing.T) {
 		require.ErrorIs(t, m.Leave(background), framework.ErrNoAuth)
 		clean(t, s)
 
-		m = enter(t, d) // no right to remove "ready": it stays, and that is told
+		m = enter(t, d) // without the right to delete "ready" it stays, and Leave returns the error
 		refused := s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		denied := s.Inject(zktest.Fault{Op: "delete", PathPrefix: path + "/ready", Times: -1,
 			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
@@ -463,9 +458,9 @@ func TestLeaveErrors(t *testing.T) {
 		require.ErrorIs(t, m.Leave(background), framework.ErrNotConnected)
 		require.NoError(t, s.Start())
 		time.Sleep(time.Minute)
-		clean(t, s) // it is out all the same, and the barrier is closed
+		clean(t, s) // the member is outside all the same, and the barrier is closed
 
-		// No right to remove its node: there is no point in waiting for the others, which wait for that node.
+		// Without the right to delete its own node a member does not wait for the others, since they wait for that node.
 		members, clients := enterAll(t, s, 2)
 		stuck := s.Inject(zktest.Fault{Op: "delete", PathPrefix: members[1].Path(), Times: -1,
 			Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
@@ -493,7 +488,8 @@ func TestLeaveErrors(t *testing.T) {
 	})
 }
 
-// Members whose nodes we may not read: a server would not tell us of their deletion, but the directory does.
+// This client may not read the members' nodes: a server may send no events of their deletion, but the watch on the directory
+// fires.
 func TestLeaveUnreadableMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -516,7 +512,7 @@ func TestLeaveUnreadableMembers(t *testing.T) {
 	})
 }
 
-// Leave waits for a node of no session until somebody deletes it, as Java does, and logs it once.
+// Leave waits for a node of no session until it is deleted, as Java does, and logs it once.
 func TestLeaveWaitsForANodeOfNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -533,8 +529,8 @@ func TestLeaveWaitsForANodeOfNoSession(t *testing.T) {
 	})
 }
 
-// Of 16 members of a round each sends six requests. Those that wait for the opening list once more in the first round, to
-// see whether there are Java members.
+// Each of the 16 members of a round sends six requests. In the first round those that wait for the opening list once more, to see
+// whether there are Java members.
 func TestRoundTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 16
@@ -569,8 +565,8 @@ func TestRoundTraffic(t *testing.T) {
 	})
 }
 
-// The first member has seen itself alone, and its closing transaction is in flight, when two others join the barrier that
-// is still open. One of these leaves, and is not woken by the mark of that transaction: it waits for the other.
+// The first member has found itself alone, and its closing transaction is in flight, when two others enter the barrier, which is
+// still open. One of these leaves, and is not woken by the mark of that transaction: it waits for the other.
 func TestMarkOfAnEarlierList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -590,7 +586,7 @@ func TestMarkOfAnEarlierList(t *testing.T) {
 	})
 }
 
-// The first member leaves a mark only if it is alone: one that has joined since its first list is inside.
+// The first member leaves a mark only if it is alone: a member that has entered since its first list is inside.
 func TestNoMarkBesideALateMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

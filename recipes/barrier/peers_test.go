@@ -15,9 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// javaLeaver is a member with Curator for Java that has deleted its node and waits for the round to be over:
-// it waits for the node that sorts first, then lists again, until it sees one member or none. Its first look
-// comes late.
+// javaLeaver plays a member of Curator for Java that has deleted its node and waits for the round's end: it waits for the node
+// that sorts first, then lists again, until it finds one member or none. Its first list is late.
 func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) error {
 	for {
 		names, err := c.GetChildren().ForPath(ctx, path)
@@ -47,8 +46,8 @@ func javaLeaver(ctx context.Context, c *framework.Client, slow time.Duration) er
 	}
 }
 
-// Two members that are back at once would be taken by a slow Java member for members that have not left yet;
-// it would wait for them, and they for it.
+// A slow Java member would take two members that enter again immediately for members that have not left yet: it would wait for
+// them, and they for it.
 func TestJavaMembersAreGivenTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -99,7 +98,7 @@ func TestJavaMembersAreGivenTime(t *testing.T) {
 	})
 }
 
-// Among ourselves nobody waits for anybody but the members.
+// Without members of other libraries there is no extra wait.
 func TestNoDelayAmongOurselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -116,7 +115,7 @@ func TestNoDelayAmongOurselves(t *testing.T) {
 	})
 }
 
-// A member that waited for the opening, and is the last inside, has seen the others nevertheless.
+// A member that waited for the opening, and is the last inside, has still seen the others' nodes.
 func TestNoDelayForWhoLeavesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

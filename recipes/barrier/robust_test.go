@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What others write into their nodes does not matter, whatever this client would make of its own data.
+// The data of other members' nodes do not matter, even if this client packs its own data.
 func TestPlainDataOfOthers(t *testing.T) {
 	t.Run("barrier", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestPlainDataOfOthers(t *testing.T) {
 	})
 }
 
-// The user's code runs inside Enter and Leave: ACL providers, hooks, retry policies. Whatever it does, no
-// member is left that nobody knows of.
+// User code runs inside Enter and Leave: ACL providers, hooks, retry policies. Even if it does not return, no node is left that
+// no caller can delete.
 func TestCallbackDoesNotReturn(t *testing.T) {
 	panics := func() { panic("out of order") }
 	for name, end := range map[string]func(){"panic": panics, "Goexit": runtime.Goexit} {
@@ -92,8 +92,8 @@ func TestCallbackDoesNotReturn(t *testing.T) {
 	}
 }
 
-// With a session's view the end of that session is the end of all waiting: there is no next one. With an
-// expiry the watch tells, with an outage the clock.
+// In a session's view the loss of that session ends every wait: there is no later session. After an expiry the watch reports the
+// loss, in an outage the clock does.
 func TestSessionViewEnds(t *testing.T) {
 	for name, end := range map[string]func(*zktest.Server, int64){
 		"expiry": func(s *zktest.Server, id int64) { s.Expire(id) },
@@ -131,8 +131,8 @@ func TestSessionViewEnds(t *testing.T) {
 	}
 }
 
-// From ZooKeeper 3.8.4 and 3.9.2 on a server drops the events of nodes that one may not READ. Whether they
-// are there one may see all the same.
+// From ZooKeeper 3.8.4 and 3.9.2 on a server sends no events of nodes that the client may not READ. Whether such a node exists
+// can still be read.
 func TestDroppedEvents(t *testing.T) {
 	const limit = 13 * time.Second // the session timeout and a quarter
 	unreadable := zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}
@@ -199,7 +199,7 @@ func TestDroppedEvents(t *testing.T) {
 					s := zktest.RunT(t, zktest.Config{Profile: profile})
 					members, _ := enterAll(t, s, 2)
 					require.NoError(t, s.SetACL(members[1].Path(), unreadable))
-					out := leaving(t, background, members[0]).Waits() // for the directory to change
+					out := leaving(t, background, members[0]).Waits() // waits until the directory changes
 					require.NoError(t, s.SetACL(path, unreadable))
 					require.NoError(t, s.Delete(members[1].Path()))
 					out.Waits()

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A member inside is cut off without a sign. Its context ends before the others, which wait for it to leave,
-// can go on without it; by either rule.
+// A member inside loses its network without notice. By either rule its context ends before the others, which wait for its node,
+// can continue.
 func TestMemberIsCutOff(t *testing.T) {
 	for config, rule := range map[string]framework.Rule{
 		"": framework.RuleBound,

@@ -12,13 +12,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Members that may not read each other's nodes, nor a "ready" that another has made, fill the barrier and leave it.
+// Members that may not read each other's nodes, nor a "ready" of another member, fill the barrier and leave it.
 func TestMembersThatMayNotReadEachOthersNodes(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t, zktest.Config{Profile: profile})
-				require.NoError(t, s.Create(path, nil)) // what all may list
+				require.NoError(t, s.Create(path, nil)) // so that all may list it
 				member := func(credentials string) *barrier.Double {
 					return barrier.NewDouble(newClient(t, s, framework.WithAuth("digest", []byte(credentials)),
 						framework.WithDefaultACL(framework.CreatorACL()...)), path, 3)
