@@ -27,8 +27,8 @@ func isPacked(t *testing.T, s *zktest.Server, dir, prefix string) bool {
 	return bytes.HasPrefix(data, []byte("\x1f\x8b"))
 }
 
-// A client with WithCompression puts compressed items, as Curator does, and takes compressed and uncompressed items.
-// An item that is put back keeps its stored bytes.
+// A client with WithCompression puts compressed items, as Curator does, and takes compressed and uncompressed items. An item that
+// is put back keeps its stored bytes.
 func TestItemsOfClientsThatCompress(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		packs, plain := newClient(t, s, framework.WithCompression()), newClient(t, s)

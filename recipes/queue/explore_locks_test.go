@@ -10,37 +10,36 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The model of an item with a lock path: two consumers, which lock it, handle it, and take it off together with its
-// lock. It calls afterLockCreate, itemLock.hasOwnGUID, afterLockDelete, mayDeleteUnread, mark.Meaning and
-// afterWriteAttempt; it plays the requests, the servers and sessions.
+// The model of an item with a lock path: two consumers, which lock it, handle it, and take it off together with its lock. It
+// calls afterLockCreate, itemLock.hasOwnGUID, afterLockDelete, mayDeleteUnread, mark.Meaning and afterWriteAttempt; it simulates
+// the requests, the servers and sessions.
 //
-// Bounds: one item, connections that end with a request under way (which is executed, or not, or later, until the client
-// is connected again), sessions that end, consumers that leave (their context ends, so that what they have is given
-// back), and that die. A hold ends before its session does at the servers, as elsewhere promised.
+// Bounds: one item, connections that are lost with a request in flight (which is executed, or not, or later, until the client is
+// connected again), sessions that expire, consumers that leave (their context ends, so their lock is released), and consumers
+// that die. As promised elsewhere, a hold is lost before its session expires at the servers.
 //
 // Not modelled: an administrator who deletes locks or marks, several items, Requeue and Delete after a failure.
-//
-// Never: two consumers handle the item at a time; it is off the queue, and its handler has not returned; another's lock
-// is deleted while the item is there; it is handled twice although no session has ended and no consumer has died.
-// Always possible: the item is off the queue, or no consumer is left, and no lock is left.
+// Never: two consumers handle the item at a time; it is off the queue, and its handler has not returned; another consumer's lock
+// is deleted while the item is there; it is handled twice although no session has expired and no consumer has died. Always
+// possible: the item is off the queue, or no consumer is left, and no lock is left.
 
 type lockPhase int8
 
 const (
 	looksFor  lockPhase = iota
-	hasListed           // the item, which may be gone by now
-	claims              // the create is under way
-	mayHave             // its connection has ended
+	hasListed           // the item, which may be deleted by now
+	claims              // the create is in flight
+	mayHave             // its connection is lost
 	asksWhose           // the lock is read
 	handles
-	finishes // the lock and the item are deleted
+	finishes // the delete of lock and item is in flight
 	mayFinish
-	settles     // the claim was given up, and is made once more to be deleted
-	removes     // asks whether the lock is its own, to delete it
+	settles     // the claim ended with outcome unknown: its create is retried, so that the lock can be deleted
+	removes     // reads whether the lock is its own, to delete it
 	deletes     // the lock, with a mark
-	mayDelete   // its connection has ended
-	deletesAny  // the lock of an item that is gone, until that is done
-	mayDeleteIt // its connection has ended
+	mayDelete   // its connection is lost
+	deletesAny  // the lock of an item that is deleted, until the lock is deleted too
+	mayDeleteIt // its connection is lost
 	hasLeft
 	hasDied
 )
@@ -52,8 +51,8 @@ type locking struct {
 	session int8
 	doubt   bool
 	ahead   int8 // the version of the mark of its delete, minus the one that the next try expects
-	leaves  bool // gives up when its lock is gone
-	// later is the phase in which a request was sent that may still be executed, although its connection has ended.
+	leaves  bool // ends when its lock is deleted
+	// later is the phase of a request that may still be executed, although its connection is lost.
 	later lockPhase
 }
 
@@ -65,17 +64,17 @@ type lockState struct {
 	c     [consumers]locking
 	done  int8 // handlers that have returned
 	left  struct{ cuts, losses, leaving, deaths int8 }
-	blame bool // a session has ended, or a consumer has died
+	blame bool // a session has expired, or a consumer has died
 	fault string
 }
 
-// guids are those of each consumer's claims: two in turn in each session.
+// guids has the GUIDs of each consumer's claims: two in turn in each session.
 var guids = [consumers][8]string{
 	{"A0", "A1", "A2", "A3", "A4", "A5", "A6", "A7"},
 	{"B0", "B1", "B2", "B3", "B4", "B5", "B6", "B7"},
 }
 
-// mine reports whether the lock that is there is that of consumer i's claim, as its client sees it.
+// mine reports whether the existing lock is that of consumer i's claim, as its client sees it.
 func (s *lockState) mine(i int) bool {
 	if s.lock.who == 0 {
 		return false
@@ -92,7 +91,7 @@ func (s *lockState) unlock(i int) {
 	s.lock.who, s.lock.session, s.lock.guid = 0, 0, 0
 }
 
-// execute has the servers execute the request of consumer i, and returns their answer.
+// execute plays the execution of consumer i's request, and returns the reply.
 func (s *lockState) execute(i int, phase lockPhase) error {
 	c := &s.c[i]
 	switch phase {
@@ -129,7 +128,7 @@ func (s *lockState) execute(i int, phase lockPhase) error {
 	return nil
 }
 
-// answered has consumer i handle the answer to its request.
+// answered plays consumer i's handling of the reply to its request.
 func (s *lockState) answered(i int, err error) {
 	c := &s.c[i]
 	lost := errors.Is(err, framework.ErrConnectionLoss)
@@ -182,7 +181,7 @@ func (s *lockState) answered(i int, err error) {
 	}
 }
 
-// got is a claim whose lock was made: the item was read in the same flight.
+// got plays a claim whose lock was created: the item was read in the same flight.
 func (s *lockState) got(i int) {
 	if s.c[i].doubt = false; s.item {
 		s.c[i].phase = handles
@@ -199,7 +198,7 @@ func (s *lockState) giveBack(i int, err error) {
 	}
 }
 
-// idle has consumer i look for items, or not any more.
+// idle makes consumer i look for items, or leave.
 func (s *lockState) idle(i int) {
 	c := &s.c[i]
 	phase := looksFor
@@ -314,7 +313,7 @@ func (s lockState) step(step func(string, lockState)) {
 	}
 }
 
-// sentIn is the phase in which a request is sent, for each in which one is under way, or its connection has ended.
+// sentIn returns the phase in which a request is sent, for each phase with a request in flight or a lost connection.
 var sentIn = map[lockPhase]lockPhase{claims: claims, settles: settles, finishes: finishes, deletes: deletes,
 	deletesAny: deletesAny, mayHave: claims, mayFinish: finishes, mayDelete: deletes, mayDeleteIt: deletesAny}
 

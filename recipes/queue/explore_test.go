@@ -11,33 +11,33 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The model of a queue without a lock path: a producer puts items, and two consumers take them off, each with a mark.
-// It calls mark.Meaning, afterWriteAttempt, finalError and takeOutcome; it plays the requests, the servers, sessions,
-// and an administrator who deletes marks.
+// The model of a queue without a lock path: a producer puts items, and two consumers take them off, each with a mark. It calls
+// mark.Meaning, afterWriteAttempt, finalError and takeOutcome; it simulates the requests, the servers, sessions, and an
+// administrator that deletes marks.
 //
-// Bounds: items, connections that end with a write under way (which is executed, or not, or later, until the client is
-// connected again), sessions that end, marks that are deleted, puts that are given up, and consumers that die. One of
-// the clients may have no mark, for lack of a right.
+// Bounds: items, connections that are lost with a write in flight (which is executed, or not, or later, until the client is
+// connected again), sessions that expire, marks that are deleted, puts whose context ends, and consumers that die. One of the
+// clients may have no mark, since it lacks a right.
 //
-// Not modelled: several items in a node, failing handlers, marks that others write to, making them with lost replies.
+// Not modelled: several items in a node, failing handlers, marks that other clients write to, creates of marks with lost replies.
 //
-// Never, whatever happens: a put that is executed twice, or that says nil and was not executed, or that says that it was
-// not and was, or will be; an item that is handled twice; an item that is neither on the queue nor handled nor reported,
-// unless its consumer has died. If nothing but replies is lost, no outcome is unknown. Always possible: all is done.
+// Never: a put is executed twice, or returns nil and was not executed, or returns "not executed" and was, or will be; an item is
+// handled twice; an item is neither on the queue nor handled nor reported, unless its consumer has died. If only replies are
+// lost, no outcome is unknown. Always possible: all items are handled.
 
 type phase int8
 
 const (
 	atRest  phase = iota
 	trying        // about to send the write
-	sent          // it is under way
-	away          // its connection has ended
-	goneOff       // a put was given up, and may still be executed
+	sent          // it is in flight
+	away          // its connection is lost
+	goneOff       // the put's context has ended, and it may still be executed
 	dead
 )
 
 const (
-	producer = iota // and then the consumers
+	producer = iota // the consumers follow
 	clients  = 3
 	items    = 2
 )
@@ -46,14 +46,14 @@ const (
 type writing struct {
 	phase   phase
 	item    int8
-	made    bool // the mark was made, as far as the client knows
-	marked  bool // it is there
-	none    bool // there can be no mark
-	renewed bool // the session has changed since the last try
+	made    bool // the mark is created, as far as the client knows
+	marked  bool // the mark exists
+	none    bool // no mark is possible
+	renewed bool // the session is another than in the last try
 	doubt   bool
-	later   bool // the write may still be executed, with the mark if there was one
+	later   bool // the write may still be executed, with the mark if there is one
 	ahead   int8 // the mark's version minus the one that the next write expects
-	done    int8 // how often this write was executed
+	done    int8 // how often this write is executed
 }
 
 // thing is an item.
@@ -65,11 +65,11 @@ type thing struct {
 }
 
 type onceState struct {
-	next  int8 // item to put
+	next  int8 // the next item to put
 	c     [clients]writing
 	items [items]thing
 	left  struct{ cuts, losses, deletions, leaving, deaths int8 }
-	blame bool // something has happened that may leave an outcome unknown
+	blame bool // a fault has happened that may make an outcome unknown
 	fault string
 }
 
@@ -85,7 +85,7 @@ var (
 	errReplyLost = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
 )
 
-// execute has the servers execute the write of a client, and returns their answer.
+// execute plays the execution of a client's write, and returns the reply.
 func (s *onceState) execute(i int) error {
 	c := &s.c[i]
 	it := &s.items[c.item]
@@ -114,7 +114,7 @@ func (s *onceState) execute(i int) error {
 	return nil
 }
 
-// try begins a try.
+// try starts a try.
 func (s *onceState) try(i int) {
 	c := &s.c[i]
 	c.later = false
@@ -131,7 +131,7 @@ func (s *onceState) try(i int) {
 	c.phase = sent
 }
 
-// answered has a client handle the answer to its write.
+// answered plays a client's handling of the reply to its write.
 func (s *onceState) answered(i int, err error) {
 	c := &s.c[i]
 	m := mark.Mark{Forbidden: c.none}
@@ -151,7 +151,7 @@ func (s *onceState) answered(i int, err error) {
 	}
 }
 
-// ends ends a write with the error of its last try.
+// ends plays the end of a write with the error of its last try.
 func (s *onceState) ends(i int, err error) {
 	c := &s.c[i]
 	it := &s.items[c.item]
@@ -218,7 +218,7 @@ func (s onceState) step(step func(string, onceState)) {
 					s.left.cuts--
 					c.later = true
 					later := *c
-					if s.answered(i, errReplyLost); c.phase != away { // decided at once, without a mark
+					if s.answered(i, errReplyLost); c.phase != away { // decided immediately, without a mark
 						c.later, c.item, c.done, c.phase = true, later.item, later.done, goneOff
 					}
 				})
@@ -243,7 +243,7 @@ func (s onceState) step(step func(string, onceState)) {
 					c.phase, c.made = goneOff, false
 				})
 			}
-		case goneOff: // what it has sent may still come, until the client has another connection
+		case goneOff: // its request may still be executed, until the client has another connection
 			do("is connected again, after it has ended", func(_ *onceState, c *writing) {
 				*c = writing{none: c.none}
 			})
@@ -319,7 +319,7 @@ func TestExploreAtMostOnceWithMarksDeleted(t *testing.T) {
 	explore.Test(t, once(false, 2, 0, 2, 0, 0), "an item put again after a lost reply")
 }
 
-// The producer and one of the consumers have no mark: what they cannot tell they do not say.
+// The producer and one of the consumers have no mark: if they cannot know an outcome, they report it as unknown.
 func TestExploreAtMostOnceWithoutMarks(t *testing.T) {
 	explore.Test(t, once(true, 2, 1, 0, 1, 0), "who loses the race for an item handles it, too")
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An item that cannot be handled, or not even read, does not stop the queue, and what becomes of it is
-// decided.
+// An item whose handler fails, or that cannot be read, does not stop the queue: OnFailure decides what becomes of it.
 func TestPoison(t *testing.T) {
 	for _, fate := range []queue.Fate{queue.Requeue, queue.Skip, queue.Delete} {
 		eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
@@ -67,7 +66,7 @@ func TestPoison(t *testing.T) {
 				want = append(want, "queue-0000000001x")
 			}
 			if fate == queue.Skip && opts != nil {
-				want = append(want, "queue-0000000003") // the garbage and the foreign child count, too
+				want = append(want, "queue-0000000003") // the garbage and the foreign child have numbers, too
 			}
 			require.ElementsMatch(t, want, left)
 			for _, name := range left {
@@ -78,8 +77,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// By default an item is put back, keeps its priority, and is tried again with pauses; one that cannot be read
-// is left; and the log says so.
+// By default an item is put back, keeps its priority, and is tried again after a pause; an unreadable item is left; both are
+// logged.
 func TestFailuresByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -110,7 +109,7 @@ func TestFailuresByDefault(t *testing.T) {
 	})
 }
 
-// A handler that panics gives the lock back, and Consume panics; the item stays.
+// If a handler panics, its lock is deleted, and Consume panics; the item stays.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -129,8 +128,8 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// The lock is deleted by hand: the handler's context ends, and the item is handled again. So it is if the
-// handler does not look; then nobody deletes the item of the next one.
+// An administrator deletes the lock: the handler's context ends, and the item is handled again. If the handler ignores its
+// context, the item is handled again, too, and is not deleted for the next handler.
 func TestLockDeletedByHand(t *testing.T) {
 	for _, looks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -161,7 +160,7 @@ func TestLockDeletedByHand(t *testing.T) {
 	}
 }
 
-// The queue's directories are deleted, and everything goes on.
+// The queue's directories are deleted, and the queue continues.
 func TestDirectoriesDeleted(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		c := newClient(t, s)
@@ -197,7 +196,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Without a right Consume says so, and does not try for ever.
+// Without a right Consume returns the error, and does not retry for ever.
 func TestNoRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -211,8 +210,8 @@ func TestNoRight(t *testing.T) {
 	})
 }
 
-// The end of Consume is no failure of the handler that it interrupts: OnFailure does not hear of it, and the item stays
-// where it is, before those that came after it.
+// The end of Consume is no failure of the handler that it interrupts: OnFailure is not called, and the item keeps its place
+// before later items.
 func TestTheEndOfConsumeIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -231,7 +230,7 @@ func TestTheEndOfConsumeIsNoFailure(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		stop()
-		time.Sleep(time.Second) // until the lock is given back
+		time.Sleep(time.Second) // until the lock is deleted
 		after, err := s.Children(path)
 		require.NoError(t, err)
 		require.ElementsMatch(t, before, after)
@@ -243,8 +242,8 @@ func TestTheEndOfConsumeIsNoFailure(t *testing.T) {
 	})
 }
 
-// The lock is deleted by hand when the handler has returned, before the item is taken off: that is no success, and the item
-// is handled again at once.
+// An administrator deletes the lock after the handler has returned, before the item is taken off: that is no success, and the
+// item is handled again immediately.
 func TestLockDeletedByHandBeforeTheItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -265,7 +264,7 @@ func TestLockDeletedByHandBeforeTheItem(t *testing.T) {
 	})
 }
 
-// At most once: the items of a node are off the queue together, so one that fails does not keep the handler from the rest.
+// At most once: the items of a node are taken off together, so a failure of one does not stop the handling of the others.
 func TestTheRestOfABatchAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -291,7 +290,7 @@ func TestTheRestOfABatchAfterAFailure(t *testing.T) {
 	})
 }
 
-// An item is deleted by hand while a consumer handles it: its lock is deleted all the same.
+// An administrator deletes an item while a consumer handles it: its lock is deleted all the same.
 func TestItemDeletedByHandWhileItIsHandled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -312,7 +311,7 @@ func TestItemDeletedByHandWhileItIsHandled(t *testing.T) {
 	})
 }
 
-// An item's data are replaced after a consumer has read them, and before it takes the item off: it handles the new data.
+// An item's data are replaced after a consumer has read them, and before it takes the item off: the handler gets the new data.
 func TestItemReplacedBeforeItIsTakenOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -334,8 +333,8 @@ func TestItemReplacedBeforeItIsTakenOff(t *testing.T) {
 	})
 }
 
-// Without the permission to delete it the lock of an item stays while the session lasts, and the log has it. Of a lock
-// that is deleted it has nothing.
+// Without the right to delete it, the lock of an item stays while the session lives, and that is logged. A delete that succeeds
+// is not.
 func TestALockThatCannotBeDeletedIsLogged(t *testing.T) {
 	for _, permitted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -361,8 +360,8 @@ func TestALockThatCannotBeDeletedIsLogged(t *testing.T) {
 	}
 }
 
-// Another consumer locks an item after a consumer's lock was deleted by hand, or when its create was cut off. The first
-// consumer neither handles the item under the other lock nor deletes that.
+// Another consumer locks an item after an administrator has deleted a consumer's lock, or after the create of that lock was lost.
+// The first consumer neither handles the item under the other's lock nor deletes that lock.
 func TestALockOfTheNextConsumerStays(t *testing.T) {
 	for name, executed := range map[string]bool{"after a deletion by hand": true, "after a create that was not executed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -406,7 +405,7 @@ func TestALockOfTheNextConsumerStays(t *testing.T) {
 	}
 }
 
-// The pauses after failures grow only with failures in a row: a single one later is followed by a short pause.
+// The pauses after failures grow only with successive failures: a later single one is followed by a short pause.
 func TestThePauseAfterALaterFailure(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		deletes := queue.OnFailure(func(*queue.ItemError) queue.Fate { return queue.Delete })

@@ -21,9 +21,8 @@ import (
 
 var losses = []zktest.Action{zktest.CutBefore, zktest.LoseReply}
 
-// The reply to a put is lost, before or after it was executed, once or several times, the first put of a
-// session or a later one, and while the connection is away a consumer takes all that there is. The item is
-// put once.
+// The reply to a put is lost, before or after the execution, once or several times, for the first put of a session or a later
+// one. While the producer is disconnected, a consumer takes all items. The item is put once.
 func TestLostReplyToPut(t *testing.T) {
 	for _, action := range losses {
 		for before := range 3 {
@@ -66,7 +65,7 @@ func TestLostReplyToPut(t *testing.T) {
 	}
 }
 
-// The session ends with the reply: then nobody can tell, and the error says so.
+// The session expires after the reply was lost: then the outcome is unknown, and the error matches that.
 func TestLostReplyAndSession(t *testing.T) {
 	for _, action := range losses {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,8 +95,7 @@ func TestLostReplyAndSession(t *testing.T) {
 	}
 }
 
-// Without a right to the directory of the marks items are put and taken all the same, and a lost reply stays
-// unexplained.
+// Without the right to create marks, items are put and taken all the same, and the outcome after a lost reply stays unknown.
 func TestNoMarks(t *testing.T) {
 	for _, action := range losses {
 		synctest.Test(t, func(t *testing.T) {
@@ -137,8 +135,8 @@ func TestNoMarks(t *testing.T) {
 	}
 }
 
-// Replies to whatever a consumer does are lost, before or after its execution, and others consume, too:
-// nothing is handled twice, or not at all.
+// Replies to each kind of a consumer's requests are lost, before or after the execution, in some cases with another consumer:
+// each item is handled exactly once.
 func TestLostReplyToConsume(t *testing.T) {
 	for _, op := range []zktest.Op{"multi", "create2", "getData", "getChildren2", "create"} {
 		for _, action := range losses {
@@ -176,8 +174,8 @@ func TestLostReplyToConsume(t *testing.T) {
 	}
 }
 
-// Two consumers of one session lose the reply to the creation of a lock: who has made it finds it again, and
-// nobody takes the other's for its own.
+// Consumers of one session lose the reply to the create of a lock: each finds its own lock again, and none takes another's for
+// its own.
 func TestLostReplyToLockOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -205,8 +203,8 @@ func TestLostReplyToLockOfOneSession(t *testing.T) {
 	})
 }
 
-// The reply to the write that gives a lock back is lost, and somebody deletes the mark that would tell whether
-// it was executed. Then the lock itself tells: nobody else's has its data.
+// The reply to the write that deletes a lock is lost, and an administrator deletes the mark that would show whether it was
+// executed. Then the lock's own data show it: they are unique.
 func TestLostReplyAndMarkWhenALockIsGivenBack(t *testing.T) {
 	for _, action := range losses {
 		t.Run(fmt.Sprint(action), func(t *testing.T) {
@@ -245,8 +243,8 @@ func TestLostReplyAndMarkWhenALockIsGivenBack(t *testing.T) {
 	}
 }
 
-// The servers refuse the consumer's credentials for a moment, just when it gives a lock back: the lock goes all the
-// same, while the session lives.
+// The servers refuse the consumer's credentials for a moment, just when it deletes a lock: the lock is deleted all the same,
+// while the session lives.
 func TestCredentialsRefusedWhenALockIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -276,8 +274,8 @@ func TestCredentialsRefusedWhenALockIsGivenBack(t *testing.T) {
 	})
 }
 
-// The consumer's session ends while it handles an item. With a lock path the handler's context ends, and the
-// item is handled again; without it is not.
+// The consumer's session expires while it handles an item. With a lock path the handler's context ends, and the item is handled
+// again; without one it is not.
 func TestSessionLostWhileHandling(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		c := newClient(t, s)
@@ -305,7 +303,7 @@ func TestSessionLostWhileHandling(t *testing.T) {
 	})
 }
 
-// A consumer dies with an item in hand: others have it soon after its session's end.
+// A consumer dies while it handles an item: another consumer handles it soon after the session's expiry.
 func TestConsumerDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -330,8 +328,8 @@ func TestConsumerDies(t *testing.T) {
 	})
 }
 
-// When Consume's context ends an item that was handled is taken off; one that was not is left at its place,
-// and others hear of it at once.
+// When Consume's context ends, an item that was handled is taken off; one that was not keeps its place, and another consumer
+// takes it immediately.
 func TestConsumeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -381,8 +379,8 @@ func TestContextEndsWhileTheServerHangs(t *testing.T) {
 	})
 }
 
-// The replies to the create of an item's lock are lost more often than the retry policy allows: the consumer waits until
-// its lock is certain, and does not take its own for another consumer's, which would give the next item precedence.
+// The replies to the create of an item's lock are lost more often than the retry policy allows: the consumer waits until its lock
+// is certain. If it took its own lock for another consumer's, it would handle the next item first.
 func TestOrderWhileALockIsUncertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -401,8 +399,7 @@ func TestOrderWhileALockIsUncertain(t *testing.T) {
 	})
 }
 
-// One producer and one consumer, and replies to everything are lost: the order is kept, and nothing comes
-// twice.
+// One producer and one consumer, with lost replies to all kinds of requests: the order is kept, and no item is handled twice.
 func TestOrderUnderLostReplies(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		c, other := newClient(t, s), newClient(t, s)
@@ -420,9 +417,9 @@ func TestOrderUnderLostReplies(t *testing.T) {
 	})
 }
 
-// Consumers give up at random moments, and start again; connections are cut; producers go on. With a lock
-// path everything is handled, and handled twice only if a consumer gave up or lost its session. Without,
-// nothing is handled twice, and what is missing was said to be.
+// The contexts of consumers end at random moments, and they start again; connections are cut; producers continue. With a lock
+// path each item is handled, and twice only if a consumer's context ended or its session was lost. Without one, no item is
+// handled twice, and each missing item was reported.
 func TestUnderCuts(t *testing.T) {
 	for _, hurried := range []bool{false, true} {
 		eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
@@ -486,10 +483,10 @@ func TestUnderCuts(t *testing.T) {
 				return 0, nil
 			})
 			producing.Wait()
-			for settled := false; !settled; time.Sleep(time.Second) { // in some minutes at most
+			for settled := false; !settled; time.Sleep(time.Second) { // after a few minutes at most
 				mu.Lock()
 				told := len(got)
-				for item := range unknown { // whose take may not have been executed after all
+				for item := range unknown { // whose take may not have been executed
 					if got[item] == 0 {
 						told++
 					}
@@ -519,7 +516,7 @@ func TestUnderCuts(t *testing.T) {
 	}
 }
 
-// A producer's marks are deleted after each time without a write, not only after the first.
+// A producer's marks are deleted after each period without a write, not only after the first.
 func TestMarksOfAProducerThatRestsAgainAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -536,8 +533,8 @@ func TestMarksOfAProducerThatRestsAgainAreDeleted(t *testing.T) {
 	})
 }
 
-// A put ends without its outcome, and had been executed. The next request does not reach the server: that put is not taken
-// for executed, and is repeated.
+// A put returns with outcome unknown, and was executed. The next put's first request does not reach the server: the earlier
+// execution is not taken for this put's, which is retried.
 func TestAPutAfterOneOfUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -46,7 +46,7 @@ func eachMode(t *testing.T, f func(t *testing.T, s *zktest.Server, opts []queue.
 	}
 }
 
-// handled is what consumers have handled, in order.
+// handled records the items that consumers have handled, in order.
 type handled struct {
 	mu    sync.Mutex
 	items []string
@@ -59,14 +59,14 @@ func (h *handled) handle(_ context.Context, item []byte) error {
 	return nil
 }
 
-// so far.
+// all returns the items so far.
 func (h *handled) all() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]string{}, h.items...)
 }
 
-// consuming begins to consume, and returns what ends it.
+// consuming starts to consume, and returns a function that ends it.
 func consuming(t *testing.T, q *queue.Queue, handle queue.Handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
@@ -84,7 +84,7 @@ func put(t *testing.T, q *queue.Queue, item string, opts ...queue.PutOption) {
 	require.NoError(t, q.Put(background, []byte(item), opts...))
 }
 
-// wait waits until so many were handled, or for a minute, and a bit more.
+// wait waits until n items are handled, at most for a minute, and a moment more.
 func (h *handled) wait(n int) []string {
 	for range 6000 {
 		if len(h.all()) >= n {
@@ -103,7 +103,7 @@ func numbered(n int) (items []string) {
 	return items
 }
 
-// tidy asserts that nothing is left in the queue, and of it, when it was at rest for a while.
+// tidy asserts that nothing of the queue is left after a rest.
 func tidy(t *testing.T, s *zktest.Server, clients ...*framework.Client) {
 	t.Helper()
 	time.Sleep(25 * time.Second)

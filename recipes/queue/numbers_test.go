@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A restore puts items back under their names into a node whose numbers begin at 0. A new item comes behind them.
+// A restore puts items back under their names into a node whose numbers start at 0. A new item must come behind them.
 func TestAPutComesBehindRestoredItems(t *testing.T) {
 	kinds := map[string]struct {
 		prefix string
@@ -73,7 +73,7 @@ func TestAPutComesBehindRestoredItems(t *testing.T) {
 	}
 }
 
-// Behind an item with the largest number there is none for another.
+// Behind an item with the largest number there is no number left for another.
 func TestTheNumbersAreUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -121,7 +121,7 @@ func TestRequestsOfTheFirstPut(t *testing.T) {
 	})
 }
 
-// Making the queue's node can be repeated: a lost reply to it says nothing about the item.
+// The create of the queue's node can be retried: its lost reply leaves no doubt about the item.
 func TestALostReplyToTheCreateOfTheQueuesNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -143,7 +143,7 @@ func TestAPutWithoutAConnectionFailsAsSoonAsARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s, framework.WithConnectionTimeout(time.Second), framework.WithSessionTimeout(40*time.Second),
-			framework.WithRetry(retry.RetryNTimes{Retries: 3, Sleep: time.Second})) // without chance
+			framework.WithRetry(retry.RetryNTimes{Retries: 3, Sleep: time.Second})) // without random pauses
 		q := queue.New(c, path)
 		require.NoError(t, q.Put(background, []byte("x")))
 		s.Stop()
@@ -160,7 +160,7 @@ func TestAPutWithoutAConnectionFailsAsSoonAsARead(t *testing.T) {
 	})
 }
 
-// When a handler panics, the lock of its item is deleted before Consume unwinds: the process may be about to end.
+// When a handler panics, the lock of its item is deleted before the panic leaves Consume: the process may be about to end.
 func TestAPanicGivesTheLockBackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -179,7 +179,7 @@ func TestAPanicGivesTheLockBackFirst(t *testing.T) {
 	})
 }
 
-// A lock that is no ephemeral node stays for ever, and with it its item. The log has it once.
+// A lock that is no ephemeral node stays for ever, and so does its item. That is logged once.
 func TestAPersistentLockOfAnItemIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -54,7 +54,7 @@ func TestSort(t *testing.T) {
 		{ByID, "queue-|z|0000000001 queue-|a|0000000002 queue-0000000003 queue-|a|b|0000000004"},
 	} {
 		want := strings.Fields(c.want)
-		if c.order == ByID { // "b|" is no id, but in the way, as in Curator
+		if c.order == ByID { // "b|" is no id, but disturbs the order, as in Curator
 			want = []string{"queue-|z|0000000001", "queue-|a|0000000002", "queue-0000000003", "queue-|a|b|0000000004"}
 		}
 		got := slices.Clone(want)
@@ -158,7 +158,7 @@ func texts(items [][]byte) (all []string) {
 	return all
 }
 
-// Whatever the bytes, there is no panic, and what is written is read.
+// For any bytes there is no panic, and written items read as the same.
 func FuzzItems(f *testing.F) {
 	f.Add([]byte("ab"), []byte{})
 	f.Add([]byte("\x00\x01\x00\x01\x01\x00\x00\x00\x02ab\x02"), []byte("c"))
@@ -173,7 +173,7 @@ func FuzzItems(f *testing.F) {
 	})
 }
 
-// Whatever the names, a backlog takes each of its items once; and every id makes a name that has it.
+// For any names, a backlog takes each of its items once, and each id makes a name that contains it.
 func FuzzNames(f *testing.F) {
 	f.Add("queue-|a|0000000001", "queue-1", "x/y|z", int64(5))
 	f.Add("queue-||", "queue-|", "", int64(math.MinInt64))

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The plain use: the order, and nothing is left.
+// Plain use: the order of the items, and that nothing is left.
 func TestQueue(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		c := newClient(t, s)
@@ -38,7 +38,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// The bytes and the names are Curator's, and so is the mode.
+// Bytes, names and modes are Curator's.
 func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -97,7 +97,7 @@ func TestPriority(t *testing.T) {
 		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
 			if first {
 				first = false
-				put(t, q, "new", queue.Priority(-2)) // before those that were there
+				put(t, q, "new", queue.Priority(-2)) // before the items that are there
 			}
 			return h.handle(ctx, item)
 		})
@@ -210,7 +210,7 @@ func TestTheOrderAfterALostRace(t *testing.T) {
 	})
 }
 
-// A consumer does not try items that others have locked, and an empty queue costs it one list.
+// A consumer does not try items that others have locked, and waiting at an empty queue costs one list.
 func TestRequestsOfAConsumerThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -238,7 +238,7 @@ func TestRequestsOfAConsumerThatWaits(t *testing.T) {
 	})
 }
 
-// A consumer that is alone, and fast, reads several items in one request; a slow one reads one at a time.
+// A single fast consumer reads several items in one request; a slow one reads one at a time.
 func TestItemsAreReadAhead(t *testing.T) {
 	for _, tc := range []struct {
 		profile    zktest.Profile
@@ -246,7 +246,7 @@ func TestItemsAreReadAhead(t *testing.T) {
 		many, each int
 	}{
 		{zktest.V39, 0, 3, 0},
-		{zktest.V39, 20 * time.Millisecond, 1, 16}, // the first is taken for fast
+		{zktest.V39, 20 * time.Millisecond, 1, 16}, // at first it is taken for a fast one
 		{zktest.V35, 0, 0, 24},
 		{zktest.V37, 0, 1, 24 + 1}, // a proxy breaks the connection at each multiRead; the client reads once more after that
 	} {
@@ -274,8 +274,8 @@ func TestItemsAreReadAhead(t *testing.T) {
 	}
 }
 
-// An item that is changed, taken by another client or, a second later, replaced after it was read ahead: the consumer
-// handles the data that it takes off.
+// An item is changed, taken by another client or, a second later, replaced after it was read ahead: the handler gets the data
+// that are taken off.
 func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
 	for _, tc := range []struct {
 		change func(s *zktest.Server, other []byte) error
@@ -285,7 +285,7 @@ func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
 			[]string{"item 0", "item 2", "item 2"}},
 		{func(s *zktest.Server, _ []byte) error { return s.Delete(path + "/queue-0000000001") },
 			[]string{"item 0", "item 2"}},
-		{func(s *zktest.Server, other []byte) error { // as by a restore
+		{func(s *zktest.Server, other []byte) error { // as a restore does
 			time.Sleep(time.Second)
 			if err := s.Delete(path + "/queue-0000000001"); err != nil {
 				return err
@@ -315,7 +315,7 @@ func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
 	}
 }
 
-// Consumers of one process and of several share the items: each is handled once, and nobody goes without.
+// Consumers of one process and of several share the items: each item is handled once, and each consumer gets some.
 func TestConsumersShare(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		s.Delay(0, time.Millisecond)
@@ -378,7 +378,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// What is not valid is said, and nothing is sent.
+// Invalid arguments are reported, and no request is sent.
 func TestArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -453,7 +453,7 @@ func TestSimple(t *testing.T) {
 	})
 }
 
-// A list serves until it has been worked off, also if another consumer was faster with some items.
+// The consumer uses a list until all its items are taken, even if another consumer was faster with some of them.
 func TestSimpleListsSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -481,7 +481,7 @@ func TestSimpleListsSeldom(t *testing.T) {
 		poll(q, "5")
 		require.Equal(t, map[string]int{"getData": 2, "multi": 1}, s.Counts())
 
-		// An item that is changed while it is taken is still the first.
+		// An item whose data change during the take is still the first.
 		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
 		changed := recipetest.Begin(t, func() ([]byte, error) { return q.Poll(background) }).Waits()
 		require.NoError(t, s.Set(path+"/qn-0000000006", []byte("six")))
@@ -491,7 +491,7 @@ func TestSimpleListsSeldom(t *testing.T) {
 		_, err := q.Poll(background)
 		require.ErrorIs(t, err, queue.ErrEmpty)
 
-		// The queue is recreated, and its numbers begin again.
+		// The queue is deleted and created again, and its numbers start again.
 		for _, item := range []string{"old", "older", "older", "older"} {
 			require.NoError(t, q.Offer(background, []byte(item)))
 		}
@@ -513,7 +513,7 @@ func TestSimpleListsSeldom(t *testing.T) {
 	})
 }
 
-// A call that ends without the item leaves it first. Calls at the same time compete for the first item, and none passes it.
+// If a call ends without the item, the item stays the first. Concurrent calls compete for the first item, and none passes it.
 func TestSimpleItemsOfCallsInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

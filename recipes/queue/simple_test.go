@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two calls compete for the first item, which may still be there after the first of them. It has listed again by the time the
-// other one removes the name: that removes no other name.
+// Two calls compete for the first item, which may still be there after the first call. By the time the second call removes the
+// name, the list is a new one: no other name is removed.
 func TestALateCallRemovesNoOtherName(t *testing.T) {
 	s := &Simple{}
 	first, _ := s.replaceNames([]string{"qn-0", "qn-1", "qn-2"})

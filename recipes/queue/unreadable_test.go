@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A consumer goes on while another has an item whose lock it may not read.
+// A consumer continues while another handles an item whose lock the first may not read.
 func TestLocksThatMayNotBeRead(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {
