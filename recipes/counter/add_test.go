@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The plain use, and its bytes.
+// Plain use, and the bytes of the number.
 func TestAdd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -77,7 +77,7 @@ func TestInteger(t *testing.T) {
 	})
 }
 
-// What is added at the same time is added in one write; each Add has its own sum, in the order of the calls.
+// Concurrent Adds are combined in one write; each returns its own sum, in the order of the calls.
 func TestAddersAreCombined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -108,8 +108,8 @@ func TestAddersAreCombined(t *testing.T) {
 	})
 }
 
-// An Add that gives up before its delta is in a write has added nothing, and says so; one that gives up later
-// says that it does not know. Nobody else is affected.
+// If an Add's context ends before its delta is in a write, nothing is added, and the error is clear; after that the outcome is
+// unknown. Other Adds are not affected.
 func TestAddGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -139,7 +139,7 @@ func TestAddGivesUp(t *testing.T) {
 	})
 }
 
-// An Add that is finished at the instant in which its context ends has its sum.
+// An Add that ends at the same instant as its context returns its sum.
 func TestAddGivesUpWhenItIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -154,7 +154,7 @@ func TestAddGivesUpWhenItIsFinished(t *testing.T) {
 	})
 }
 
-// lateContext is a context that has ended when Done returns, which takes a second.
+// lateContext is a context that has ended when Done returns, after a second.
 type lateContext struct{ context.Context }
 
 func (lateContext) Done() <-chan struct{} {
@@ -164,7 +164,7 @@ func (lateContext) Done() <-chan struct{} {
 	return ended
 }
 
-// A delta whose caller has left is not tried again when the write that it was in was refused.
+// If a write is refused, the delta of a caller whose context has ended is not tried again.
 func TestAddGivesUpAndSomebodyElseIsFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -180,7 +180,7 @@ func TestAddGivesUpAndSomebodyElseIsFaster(t *testing.T) {
 		second := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
 		first.Release()
 		before.OK()
-		<-second.Struck() // both are in it
+		<-second.Struck() // this write has both deltas
 		cancel()
 		require.ErrorIs(t, leaves.End().Err, framework.ErrOutcomeUnknown)
 		require.NoError(t, s.Set(path, []byte("\x00\x00\x00\x00\x00\x00\x00\x64")))
@@ -191,7 +191,7 @@ func TestAddGivesUpAndSomebodyElseIsFaster(t *testing.T) {
 	})
 }
 
-// When all have given up the write ends, too, and the next is not confused by what may have become of it.
+// When the contexts of all callers have ended, the write ends, too. The next write does not depend on the unknown outcome.
 func TestAllAddersGiveUp(t *testing.T) {
 	for _, executed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -211,11 +211,11 @@ func TestAllAddersGiveUp(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, framework.ErrOutcomeUnknown)
 			require.Equal(t, time.Second, time.Since(began))
-			synctest.Wait() // the writer, too, has given up
+			synctest.Wait() // the writer has ended, too
 			if executed {
 				fault.Release()
 			}
-			// Its own first try is lost unexecuted, and must not be taken for the one before.
+			// The first try of this Add is not executed, and the earlier write must not be taken for it.
 			s.Inject(zktest.Fault{Op: "multi", Action: zktest.CutBefore})
 			require.Equal(t, want, add(t, n, 5))
 			require.Equal(t, want, at(t, s))
@@ -224,7 +224,7 @@ func TestAllAddersGiveUp(t *testing.T) {
 	}
 }
 
-// The last Add that waits is cancelled while the writer waits for the lock. Before the writer handles that, another Add is
+// The context of the last waiting Add ends while the writer waits for the lock. Before the writer handles that, another Add is
 // called: its context has not ended, and its delta is added.
 func TestAnAddThatBeginsAsTheLastOneIsCancelledIsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestAnAddThatBeginsAsTheLastOneIsCancelledIsAdded(t *testing.T) {
 		s := zktest.RunT(t)
 		var n *counter.Long
 		var next *recipetest.Call[int64]
-		ended := func(error) { // on the writer's goroutine, when its wait for the lock has ended
+		ended := func(error) { // runs on the writer's goroutine, when its wait for the lock has ended
 			if next == nil {
 				next = recipetest.Begin(t, func() (int64, error) { return n.Add(background, 5) })
 				time.Sleep(time.Millisecond)
@@ -310,7 +310,7 @@ func TestAddRefusals(t *testing.T) {
 	})
 }
 
-// A chroot that is missing is no number that was deleted: nothing is tried for ever.
+// A missing chroot is not taken for a deleted number: nothing is retried for ever.
 func TestAddWithoutTheChroot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -348,7 +348,7 @@ func TestAddWhenTheClientCloses(t *testing.T) {
 	})
 }
 
-// A number that is deleted begins again at 0. A version that happens to be the same does not deceive.
+// A deleted number starts again at 0. If the new node has the same version by chance, Add still reads it.
 func TestAddAfterTheNumberWasDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -370,7 +370,7 @@ func TestAddAfterTheNumberWasDeleted(t *testing.T) {
 	})
 }
 
-// A hook that ends its goroutine ends the Adds whose write that was, and nothing else.
+// A hook that ends its goroutine ends only the Adds of that write.
 func TestAddAndAHookThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -394,8 +394,8 @@ func TestAddAndAHookThatEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-// crowd adds each times each one after the other with every adder of every number, and returns how long that
-// took and how many requests there were.
+// crowd makes each adder of each number call Add one time after the other. It returns how long that took, and the number of
+// requests.
 func crowd(
 	t *testing.T, s *zktest.Server, numbers []*counter.Long, adders, each int, rest time.Duration,
 ) (time.Duration, int) {
@@ -431,8 +431,8 @@ func crowd(
 	return took, recipetest.Sum(s.Counts())
 }
 
-// The requests of an add and what it takes, in units of a round trip. Without the combining, and with
-// everybody trying all the time, eight contenders would need 16 requests for an add.
+// The requests of an Add, and its duration in round trips. Without combined writes, and with all clients trying all the time,
+// eight contenders would need 16 requests for an Add.
 func TestTraffic(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
@@ -479,7 +479,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// The first Add of a process creates its mark while it reads the number, also if the number has to be created.
+// The first Add of a process creates its mark while it reads the number, also if the number must be created.
 func TestTrafficOfTheFirstAdd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -499,8 +499,8 @@ func TestTrafficOfTheFirstAdd(t *testing.T) {
 	})
 }
 
-// An Add that is overtaken tries again immediately. After that, Adds read before they write, except right after a write,
-// until a read shows that no other client has written.
+// An Add whose write loses the race tries again immediately. Later Adds read before they write, except right after a write, until
+// a read shows that no other client has written.
 func TestTrafficWhenOthersWriteNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -529,7 +529,7 @@ func TestTrafficWhenOthersWriteNowAndThen(t *testing.T) {
 	})
 }
 
-// An Add with a lock is overtaken twice, and takes the lock; then the servers refuse to delete the lock's node. No caller
+// An Add with a lock loses the race twice, and acquires the lock; then the servers refuse to delete the lock's node. No caller
 // waits for that, so it is logged.
 func TestReleaseThatIsRefusedIsLogged(t *testing.T) {
 	for _, refused := range []bool{false, true} {
@@ -564,7 +564,7 @@ func TestReleaseThatIsRefusedIsLogged(t *testing.T) {
 	}
 }
 
-// A write that hangs for a moment does not have its process wait long for its turns after that.
+// After a write that took long once, a process does not wait long for its next turns.
 func TestTurnsAfterASlowWrite(t *testing.T) {
 	waited := time.Duration(0)
 	for range 20 {
@@ -599,7 +599,7 @@ func TestTurnsAfterASlowWrite(t *testing.T) {
 	require.Less(t, waited/20, time.Second)
 }
 
-// ErrOverflow is about what the number is, not about what it was when this process wrote last.
+// ErrOverflow depends on the current number, not on this process's last write.
 func TestOverflowIsOfThePresentNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -613,7 +613,7 @@ func TestOverflowIsOfThePresentNumber(t *testing.T) {
 	})
 }
 
-// A member that lags shows a number that others have set back since.
+// A lagging member shows a number that another client has since set back.
 func TestOverflowAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)
@@ -643,7 +643,7 @@ func TestOverflowAtALeaderWithoutAQuorum(t *testing.T) {
 		_, err := late.Add(background, 1)
 		require.ErrorIs(t, err, counter.ErrOverflow)
 		e.Partition(old)
-		for _, other := range []int{(old + 1) % 3, (old + 2) % 3} { // these elect a leader before the old one resigns
+		for _, other := range []int{(old + 1) % 3, (old + 2) % 3} { // these elect a leader before the old one notices the lost quorum
 			require.NoError(t, e.Member(other).Restart())
 		}
 		require.NoError(t, near.Set(background, 0))

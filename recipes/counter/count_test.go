@@ -23,7 +23,7 @@ func TestCount(t *testing.T) {
 		_, err := count.Get(background)
 		require.ErrorIs(t, err, framework.ErrNoNode)
 
-		// The bytes are those of Curator's SharedCount.
+		// The bytes are Curator's SharedCount's.
 		for n, data := range map[int32]string{7: "\x00\x00\x00\x07", -2: "\xff\xff\xff\xfe",
 			1 << 30: "\x40\x00\x00\x00"} {
 			require.NoError(t, count.Set(background, n))
@@ -67,8 +67,8 @@ func TestCount(t *testing.T) {
 	})
 }
 
-// What was seen is a number of one node. One that was deleted and made anew since is another, whatever its
-// version; and what was never seen is none.
+// A Seen value belongs to one node. If that node was deleted and created again, CompareAndSet fails, also with the same version;
+// so it does for a value that was never read.
 func TestCountIsNotOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -109,7 +109,7 @@ func TestCountIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// Many want to be the first. All get the number of the one that was, also when the reply to the create is
+// Many clients create the count at the same time. All get the number of the one that succeeds, even if the reply to the create is
 // lost.
 func TestCountIsCreatedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,9 +200,8 @@ func TestCountWatch(t *testing.T) {
 	})
 }
 
-// A server that drops events for want of rights, as newer ones do, drops the one that matters. The count is
-// looked at again after a session timeout or so, with one read, and that is all that goes on while nothing
-// happens.
+// A newer server sends no event of a node that the client may not read, so Watch misses the change. It reads the count again
+// after about a session timeout, with one read, and sends nothing else while nothing changes.
 func TestCountWatchWithoutTheEvent(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39, zktest.V37} {
 		synctest.Test(t, func(t *testing.T) {
@@ -222,8 +221,8 @@ func TestCountWatchWithoutTheEvent(t *testing.T) {
 			}()
 			require.EqualValues(t, 1, <-seen)
 			acl := s.Tree()[path].ACL
-			s.Delay(0, time.Millisecond) // an event that 3.8 does send comes when the rights are back
-			for n := range int32(3) {    // it is armed again, too
+			s.Delay(0, time.Millisecond) // if 3.8 does send the event, it arrives when the rights are back
+			for n := range int32(3) {    // the watch is armed again, too
 				require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
 				require.NoError(t, s.Set(path, []byte{0, 0, 0, byte(n) + 2}))
 				require.NoError(t, s.SetACL(path, acl...))
@@ -252,7 +251,7 @@ func TestCountWatchWithoutTheEvent(t *testing.T) {
 	}
 }
 
-// The node is created after the read that did not find it, and before the watch of its creation is armed.
+// The node is created after the read that found none, and before the watch on its create is armed.
 func TestCountWatchOfACountThatAppears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

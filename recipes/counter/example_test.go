@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -119,7 +119,7 @@ func ExampleValue_Follow() {
 	defer server.Close()
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.WaitConnected(ctx); err != nil { // else the first view may be of a time without a connection
+	if err := client.WaitConnected(ctx); err != nil { // otherwise the first view may have the state without a connection
 		fmt.Println(err)
 		return
 	}

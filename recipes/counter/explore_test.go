@@ -12,19 +12,18 @@ import (
 )
 
 // The model of Add: two clients add to one number, each one at a time, with marks. It calls mark.Meaning,
-// unknownTries.afterWriteAttempt, afterRead, afterMarkLoss and finalError, and lostRace; it plays the requests, the
-// servers, sessions, and an administrator who deletes marks.
+// unknownTries.afterWriteAttempt, afterRead, afterMarkLoss and finalError, and lostRace; it simulates the requests, the servers,
+// sessions, and an administrator that deletes marks.
 //
-// Bounds: adds per client, connections that end with a write under way (which is executed, or not, or later, until
-// the client is connected again), sessions that end, marks that are deleted by the administrator, and calls that are
-// given up. The member that is read from lags by at most one change, but not behind what the client has seen.
+// Bounds: adds per client, connections that are lost with a write in flight (which is executed, or not, or later, until the
+// client is connected again), sessions that expire, marks that the administrator deletes, and calls whose context ends. The
+// member that replies to reads lags by at most one change, but not behind the changes that the client has seen.
 //
-// Not modelled: the node's deletion, a mark that others write to, creation of marks with lost replies, overflow.
+// Not modelled: the node's deletion, marks that other clients write to, creates of marks with lost replies, overflow.
 //
-// Never, whatever happens: a call is executed twice; a call that returns nil was not executed; a call whose error does
-// not match ErrOutcomeUnknown was executed, or is executed later. Nor is the outcome unknown if nothing but replies is
-// lost. So the administrator's deletion of a mark costs the knowledge, and never the number. Always possible: every
-// call returns.
+// Never: a call is executed twice; a call returns nil and was not executed; a call returns an error that does not match
+// ErrOutcomeUnknown, and was executed or is executed later. If only replies are lost, no outcome is unknown. So the
+// administrator's delete of a mark makes an outcome unknown, but never the number wrong. Always possible: each call returns.
 
 const adders = 2
 
@@ -34,32 +33,32 @@ const (
 	atRest phase = iota
 	toRead
 	trying  // about to send the write
-	sent    // it is under way
-	away    // its connection has ended
-	goneOff // the call was given up, and its write may still be executed
+	sent    // it is in flight
+	away    // its connection is lost
+	goneOff // the call's context has ended, and its write may still be executed
 )
 
 // adding is a client.
 type adding struct {
 	phase   phase
-	left    int8 // adds still to come, this one included
-	from    int8 // the version that was read; the value is the same as long as everybody adds 1
+	left    int8 // adds left, with this one
+	from    int8 // the version that was read; it implies the value while all clients add 1
 	seen    int8 // the highest version seen
-	made    bool // the mark was made, as far as the client knows
-	marked  bool // it is there
+	made    bool // the mark is created, as far as the client knows
+	marked  bool // the mark exists
 	ahead   int8 // the mark's version minus the one that the next write expects
-	none    bool // there can be no mark
-	renewed bool // the session has changed since the last try
+	none    bool // no mark is possible
+	renewed bool // the session is another than in the last try
 	later   int8 // a write that may still be executed: 0 none, 1 with the mark, 2 without one
 	d       unknownTries
-	done    int8 // how often this call was executed
+	done    int8 // how often this call is executed
 }
 
 type addsState struct {
 	version int8
 	a       [adders]adding
 	left    struct{ cuts, losses, deletions, leaving int8 }
-	blame   bool // something has happened that may leave an outcome unknown
+	blame   bool // a fault has happened that may make an outcome unknown
 	fault   string
 }
 
@@ -75,7 +74,7 @@ var (
 	errReplyLost = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
 )
 
-// execute has the servers execute the write of a client, and returns their answer.
+// execute plays the execution of a client's write, and returns the reply.
 func (s *addsState) execute(i int, marked bool) error {
 	a := &s.a[i]
 	switch {
@@ -97,12 +96,12 @@ func (s *addsState) execute(i int, marked bool) error {
 	return nil
 }
 
-// stat is what was read, or would be, of a version.
+// stat returns the node's properties at a version.
 func stat(version int8) framework.Stat {
 	return framework.Stat{Version: int32(version), Mzxid: int64(version) + 1, Czxid: 1}
 }
 
-// try begins a try: it looks at the node first if the session has changed.
+// try starts a try: it reads the node first if the session is a new one.
 func (s *addsState) try(i int, read int8) {
 	a := &s.a[i]
 	a.later = 0
@@ -127,7 +126,7 @@ func (s *addsState) compare(i int, read int8) (err error) {
 	return err
 }
 
-// answered has a client handle the answer to its write. Its member has executed that, and so shows all before it.
+// answered plays a client's handling of the reply to its write. The client's member has executed it, and so all writes before.
 func (s *addsState) answered(i int, err error) {
 	a := &s.a[i]
 	m := mark.Mark{Forbidden: a.none}
@@ -155,7 +154,7 @@ func (s *addsState) answered(i int, err error) {
 	}
 }
 
-// ends ends a write with the error of its last try.
+// ends plays the end of a write with the error of its last try.
 func (s *addsState) ends(i int, err error) {
 	a := &s.a[i]
 	err = a.d.finalError(err)
@@ -256,7 +255,7 @@ func (s addsState) next(step func(string, addsState)) {
 					a.phase = goneOff
 				})
 			}
-		case goneOff: // until the client has another session or connection
+		case goneOff: // its write may be executed until the client has another session or connection
 			do("is connected again, after it was given up", func(s *addsState, a *adding) {
 				a.later = 0
 				s.ends(i, errReplyLost)
@@ -306,7 +305,7 @@ func TestExploreAddWithLostRepliesOnly(t *testing.T) {
 	explore.Test(t, adds(false, 3, 4, 0, 0, 0), "a write repeated blindly after a lost reply")
 }
 
-// One of the two may have no mark: what it cannot tell it does not say.
+// One of the two may have no mark: if it cannot know an outcome, it reports it as unknown.
 func TestExploreAddWithoutAMark(t *testing.T) {
 	explore.Test(t, adds(true, 2, 3, 1, 0, 1), "a write repeated blindly after a lost reply")
 }

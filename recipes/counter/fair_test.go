@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Clients that add without a rest share the number: none waits long, and together they use most of the time. Their
-// replies take from 0.5 to 0.7 ms. Curator's clients read and write, and repeat that until no other client was faster.
+// Clients that add without a rest share the number: none waits long, and together they use most of the time. Their replies take
+// from 0.5 to 0.7 ms. Curator's clients read and write, and repeat that until they win the race.
 func TestAddersTakeTurns(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -28,9 +28,9 @@ func TestAddersTakeTurns(t *testing.T) {
 		ours, curators     int
 		resting            int
 		lock               bool
-		gap, p99           time.Duration // at most, of ours
-		rate, curatorsRate int           // of additions a second, at least
-		requests           float64       // for each addition of ours, at most
+		gap, p99           time.Duration // at most, of this library's clients
+		rate, curatorsRate int           // additions per second, at least
+		requests           float64       // per addition of this library's clients, at most
 	}{
 		{name: "one", ours: 1, gap: 1 * ms, p99: 1 * ms, rate: 1900, requests: 1},
 		{name: "one, and marks of others that rest", ours: 1, resting: 31, gap: 6 * ms, p99: 1 * ms, rate: 1800, requests: 1.1},
@@ -68,7 +68,7 @@ func TestAddersTakeTurns(t *testing.T) {
 					require.NoError(t, s.Create(path+"/"+fmt.Sprint(i), nil))
 				}
 				var all sync.WaitGroup
-				end := time.Now().Add(500 * ms) // they have found their turns
+				end := time.Now().Add(500 * ms) // by then their turns are regular
 				ours.run(t, &all, end)
 				curators.run(t, &all, end)
 				all.Wait()
@@ -96,7 +96,7 @@ func TestAddersTakeTurns(t *testing.T) {
 	}
 }
 
-// adders are clients that add, each one time after the other.
+// adders are clients that add, each one addition after the other.
 type adders struct {
 	add []func() error
 
@@ -104,7 +104,7 @@ type adders struct {
 	took []time.Duration // the additions of the last run; guarded by mu
 }
 
-// run has the clients add until end.
+// run makes the clients add until end.
 func (a *adders) run(t *testing.T, all *sync.WaitGroup, end time.Time) {
 	a.took = nil
 	for _, add := range a.add {
@@ -125,7 +125,7 @@ func (a *adders) run(t *testing.T, all *sync.WaitGroup, end time.Time) {
 	}
 }
 
-// addAsCurator adds one as Curator's DistributedAtomicLong does with a policy that repeats immediately.
+// addAsCurator adds one as Curator's DistributedAtomicLong does with a policy that retries immediately.
 func addAsCurator(client *framework.Client) error {
 	for {
 		var stat framework.Stat
@@ -141,8 +141,8 @@ func addAsCurator(client *framework.Client) error {
 	}
 }
 
-// Two or three clients that add now and then leave the server idle most of the time, so that none waits for turns. Eight use
-// more than half of it.
+// Two or three clients that add now and then leave the server idle most of the time, so that none waits for turns. Eight use more
+// than half of its time.
 func TestAddersThatRestDoNotWait(t *testing.T) {
 	for clients, most := range map[int]time.Duration{2: 40 * time.Millisecond, 3: 50 * time.Millisecond, 8: 400 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

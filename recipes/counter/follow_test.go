@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// short is a View in few words.
+// short returns a View in a few words.
 func short(v counter.View[int32], err error) string {
 	switch {
 	case err != nil:
@@ -28,7 +28,7 @@ func short(v counter.View[int32], err error) string {
 	return fmt.Sprintf("%d, current %v, %v", v.N, v.Current, v.State.State)
 }
 
-// followed are the Views of a loop that begins now.
+// followed returns the Views of a loop that starts now.
 func followed(ctx context.Context, count *counter.Count) <-chan string {
 	views := make(chan string, 100)
 	go func() {
@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 		require.NoError(t, count.Set(background, 1))
 		next("1, current true, Connected")
 		require.NoError(t, count.Set(background, 1))
-		next("1, current true, Connected") // set again is a change
+		next("1, current true, Connected") // setting the same number is a change
 		require.NoError(t, s.Set(path, []byte("x")))
 		next("bad, version 2, current true, Connected")
 		require.NoError(t, s.Delete(path))
@@ -73,7 +73,7 @@ func TestFollow(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.True(t, recipetest.Pending(views), "looking now and then is no change")
 
-		// Away: what is known may be old. Then what is, after the state.
+		// While the client is disconnected its number may be outdated. After the state, the loop yields the current one.
 		recipetest.Cut(t, s, c)
 		next("2, current false, Suspended", "2, current false, Reconnected", "2, current true, Reconnected")
 		id := session(t, c)
@@ -82,7 +82,7 @@ func TestFollow(t *testing.T) {
 		next("2, current false, Suspended")
 		require.NoError(t, count.Set(background, 3))
 		away.Release()
-		for got := range views { // the change may be known before the state is, and is old until it is
+		for got := range views { // the change may be read before the state is reported, and is not current until then
 			if got == "3, current true, Reconnected" {
 				break
 			}
@@ -103,7 +103,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// A loop that takes its time misses nothing that was read; Watch sees the last.
+// A slow loop over Follow gets all numbers that were read; over Watch it gets the last.
 func TestFollowAndWatchWhenTheLoopIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -49,7 +49,7 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-// Several processes with several users, while replies are lost: nobody gets an id twice.
+// Several processes with several callers, while replies are lost: no id is returned twice.
 func TestIDsAreUnique(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -80,7 +80,7 @@ func TestIDsAreUnique(t *testing.T) {
 	})
 }
 
-// Who waits while another one gets the next block may give up.
+// A caller that waits for another's next block returns when its context ends.
 func TestIDsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -97,7 +97,7 @@ func TestIDsWait(t *testing.T) {
 	})
 }
 
-// The number is deleted, set back, or restored from an old dump: Next says so, and no id is handed out again.
+// The number is deleted, set back, or restored from an old dump: Next returns an error, and returns no id twice.
 func TestIDsAreNotRepeated(t *testing.T) {
 	for what, back := range map[string]func(s *zktest.Server) error{
 		"deleted":      func(s *zktest.Server) error { return s.Delete(path) },
@@ -112,7 +112,7 @@ func TestIDsAreNotRepeated(t *testing.T) {
 				last, refused := int64(-1), 0
 				for n := range 20 {
 					if n == 5 {
-						time.Sleep(11 * time.Second) // until the mark has gone
+						time.Sleep(11 * time.Second) // until the mark is deleted
 						require.NoError(t, back(s))
 					}
 					id, err := ids.Next(background)
@@ -133,7 +133,7 @@ func TestIDsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A number may be negative from the beginning.
+// A number may be negative from the start.
 func TestIDsOfANegativeNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

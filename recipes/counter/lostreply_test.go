@@ -22,9 +22,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The reply to a write is lost, before or after it was executed, the first write with a mark or a later one,
-// and while the connection is away others write nothing, the very same, something else, or several times. The
-// delta is there once.
+// The reply to a write is lost, before or after the execution, for the first write with a mark or a later one. While the client
+// is disconnected, other clients write nothing, the same number, another one, or several. The delta is added exactly once.
 func TestLostReply(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		for before := range 2 {
@@ -69,17 +68,17 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// The session ends with the reply, and the mark with it. What can be known without it is known, and the rest
-// is said not to be.
+// The session expires after the reply was lost, and the mark is deleted with it. The outcome is reported if it can be known
+// without the mark, and as unknown otherwise.
 func TestLostReplyAndSession(t *testing.T) {
 	const before = 40
 	for _, c := range []struct {
 		name    string
 		action  zktest.Action
 		others  []int64
-		remade  int // how often it is set after it was deleted and created again
+		remade  int // how often it is set after a delete and another create
 		unknown bool
-		want    int64 // what the number is after that
+		want    int64 // the number after that
 	}{
 		{"not executed, nobody else", zktest.CutBefore, nil, 0, false, 41},
 		{"not executed, somebody else otherwise", zktest.CutBefore, []int64{7}, 0, false, 48},
@@ -131,8 +130,8 @@ func TestLostReplyAndSession(t *testing.T) {
 	}
 }
 
-// Somebody deletes the mark while the reply is lost: then nobody knows, and nothing is added twice. It was the
-// first write with the mark, or a later one.
+// An administrator deletes the mark while the client has no reply: then the outcome is unknown, and the delta is not added twice.
+// It was the first write with the mark, or a later one.
 func TestLostReplyAndMark(t *testing.T) {
 	for before := range 2 {
 		for _, others := range [][]int64{nil, {1}, {7}} {
@@ -172,8 +171,7 @@ func TestLostReplyAndMark(t *testing.T) {
 	}
 }
 
-// Without the right to make children there is no mark. Then a lost reply is explained if the data tell, and
-// otherwise not.
+// Without the right to create children there is no mark. Then the outcome after a lost reply is known only if the data show it.
 func TestLostReplyWithoutAMark(t *testing.T) {
 	const noCreate = 31 &^ 4
 	for _, c := range []struct {
@@ -218,7 +216,7 @@ func TestLostReplyWithoutAMark(t *testing.T) {
 				}
 				require.Equal(t, c.want+1, add(t, n, 1))
 
-				// When the right is there it has marks again, after a while.
+				// With the right restored it has marks again, after a while.
 				require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
 				time.Sleep(15 * time.Second)
 				add(t, n, 1)
@@ -229,8 +227,7 @@ func TestLostReplyWithoutAMark(t *testing.T) {
 	}
 }
 
-// The retry policy ends before the connection is back: then the outcome is unknown, and whatever it was the
-// next add is right.
+// The retry policy ends before the reconnect: then the outcome is unknown, and in either case the next Add is right.
 func TestLostReplyAndNoMoreTries(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		synctest.Test(t, func(t *testing.T) {
@@ -256,7 +253,7 @@ func TestLostReplyAndNoMoreTries(t *testing.T) {
 	}
 }
 
-// While the number is made and read, replies may be lost, too.
+// Replies may be lost while the number is created and read, too.
 func TestLostReplyWhileTheNumberIsMade(t *testing.T) {
 	for _, op := range []zktest.Op{"getData", "create2", "createContainer"} {
 		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
@@ -294,9 +291,9 @@ func addAsJava(t *testing.T, c *framework.Client) {
 	}
 }
 
-// Many processes with many adders, one of them with a lock, and one as in Java, while connections are cut before and after
-// executions and some callers give up: the sum is that of what was acknowledged, plus some of what is unknown; and with patient callers
-// and living sessions nothing is unknown.
+// Many processes with many adders, one of them with a lock, and one that adds as in Java. Connections are cut before and after
+// executions, and the contexts of some callers end. The sum is that of the confirmed adds, plus some of those with unknown
+// outcome. With patient callers and living sessions no outcome is unknown.
 func TestAddersUnderCuts(t *testing.T) {
 	for _, hurried := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -376,8 +373,8 @@ func TestAddersUnderCuts(t *testing.T) {
 	}
 }
 
-// Before the number is written its node and the mark are made, and the lock is taken. When the reply to that is lost and
-// the retry policy ends, nothing was added.
+// Before the number is written, its node and the mark are created, and the lock is acquired. If the reply to one of these
+// requests is lost until the retry policy ends, nothing is added.
 func TestLostReplyBeforeTheNumberIsWritten(t *testing.T) {
 	for what, prefix := range map[string]string{"the mark": path + "/_c_", "the number": path, "the lock": "/turns"} {
 		t.Run(what, func(t *testing.T) {
@@ -386,7 +383,7 @@ func TestLostReplyBeforeTheNumberIsWritten(t *testing.T) {
 				c := newClient(t, s, framework.WithRetry(retry.RetryOneTime{Sleep: time.Millisecond}))
 				n, other := counter.NewLong(c, path, counter.WithLock("/turns")), counter.NewLong(newClient(t, s), path)
 				races := 0
-				if what == "the lock" { // it is taken after two races that were lost
+				if what == "the lock" { // it is acquired after two lost races
 					races = 2
 					add(t, n, 0)
 				}
@@ -413,7 +410,7 @@ func TestLostReplyBeforeTheNumberIsWritten(t *testing.T) {
 	}
 }
 
-// What does not fit was not added, whatever has become of the write of the others.
+// An Add that overflows has added nothing, whatever the outcome of the others' write.
 func TestLostReplyToTheWriteOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -435,7 +432,7 @@ func TestLostReplyToTheWriteOfOthers(t *testing.T) {
 	})
 }
 
-// A hook that ends the goroutine before the number is written has added nothing.
+// If a hook ends the goroutine before the number is written, nothing is added.
 func TestAHookThatEndsTheGoroutineBeforeTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -29,7 +29,7 @@ const path = "/counters/orders"
 
 var background = context.Background()
 
-// at is the number that the server has.
+// at returns the server's number.
 func at(t *testing.T, s *zktest.Server) int64 {
 	t.Helper()
 	data, _, err := s.Get(path)
@@ -45,7 +45,7 @@ func add(t *testing.T, n *counter.Long, delta int64) int64 {
 	return sum
 }
 
-// marks are the children of the number.
+// marks returns the children of the number.
 func marks(t *testing.T, s *zktest.Server) []string {
 	t.Helper()
 	synctest.Wait()
@@ -54,7 +54,7 @@ func marks(t *testing.T, s *zktest.Server) []string {
 	return children
 }
 
-// tidy asserts that nothing is left when the numbers have been at rest for a while.
+// tidy asserts that nothing is left after the numbers were not used for a while.
 func tidy(t *testing.T, s *zktest.Server, clients ...*framework.Client) {
 	t.Helper()
 	time.Sleep(11 * time.Second)

@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// adder is a client that adds one again and again.
+// adder is a client that adds one repeatedly.
 type adder struct {
 	delay, rest time.Duration // of its replies; between its additions
 	curator     bool          // it adds as Curator's clients do
@@ -33,7 +33,7 @@ type adder struct {
 // same returns n adders.
 func same(n int, a adder) []adder { return slices.Repeat([]adder{a}, n) }
 
-// checkAdders has clients add to a number for three seconds. Then no children are left but the marks, and most others.
+// checkAdders makes clients add to a number for three seconds. After that the only children are marks, and at most others more.
 func checkAdders(t *testing.T, prepare func(*testing.T, *zktest.Server), others int, clients ...adder) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func checkAdders(t *testing.T, prepare func(*testing.T, *zktest.Server), others 
 	})
 }
 
-// Clients with slower replies, and those that rest between their additions, get their turns beside one that does not.
+// Clients with slower replies, and clients that rest between their additions, get their turns next to one that does not rest.
 func TestUnequalAddersTakeTurns(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	fast := adder{delay: 500 * us, adds: 100}
@@ -108,7 +108,8 @@ func TestUnequalAddersTakeTurns(t *testing.T) {
 	}
 }
 
-// Processes whose turn it is have stopped: the others do not wait until their sessions end, and only once for each.
+// Processes that are first in the line have stopped: the others wait for each of them only once, and not until its session
+// expires.
 func TestHungProcessesArePassed(t *testing.T) {
 	const ms = time.Millisecond
 	for hung := range 3 {
@@ -125,12 +126,12 @@ func TestHungProcessesArePassed(t *testing.T) {
 	}
 }
 
-// hungPlace returns the place of a process that has stopped: it stays, and the process writes nothing.
+// hungPlace returns the place of a stopped process: it stays, and the process writes nothing.
 func hungPlace(i int) string {
 	return fmt.Sprintf("%s/_c_00000000-0000-8000-8000-00000000000%d-turn-%010d", path, i, i)
 }
 
-// Processes that may not create or delete children, or for whose places no numbers are left, race. All of them add.
+// Processes that may not create or delete children, or find no number left for a place, race. All of them add.
 func TestAddersWithoutALine(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	without := func(permission int32) func(*testing.T, *zktest.Server) {
@@ -144,7 +145,7 @@ func TestAddersWithoutALine(t *testing.T) {
 		checkAdders(t, func(t *testing.T, s *zktest.Server) { server = s; without(4)(t, s) }, 0, equal...)
 		require.LessOrEqual(t, server.Counts()["create2"], 2*len(equal), "a mark and a place of each, once")
 	})
-	t.Run("no DELETE", func(t *testing.T) { // first they wait for the places that stay
+	t.Run("no DELETE", func(t *testing.T) { // at first they wait for the places that stay
 		checkAdders(t, without(8), 2*len(equal), same(4, adder{delay: 500 * us, adds: 30, most: 3 * time.Second})...)
 	})
 	t.Run("no READ on places", func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestAddersWithoutALine(t *testing.T) {
 	})
 }
 
-// A process that is not overtaken does not take the lock, whatever marks there are.
+// A process that wins its races does not acquire the lock, whichever marks exist.
 func TestTheLockIsTakenOnlyAfterLostRaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -173,7 +174,7 @@ func TestTheLockIsTakenOnlyAfterLostRaces(t *testing.T) {
 	})
 }
 
-// waitInLine returns an addition to n, a number of c, that has a place behind the hung one.
+// waitInLine returns an Add to n, a number of c, that waits behind the stopped process's place.
 func waitInLine(
 	t *testing.T, s *zktest.Server, ctx context.Context, c *framework.Client, n *counter.Long,
 ) *recipetest.Call[int64] {
@@ -181,7 +182,7 @@ func waitInLine(
 	other := counter.NewLong(newClient(t, s), path)
 	add(t, other, 1)
 	add(t, n, 1)
-	add(t, other, 1) // n's write without a read is refused
+	add(t, other, 1) // so that n's write without a read is refused
 	require.NoError(t, s.SetSequence(path, 1))
 	require.NoError(t, s.Create(hungPlace(0), nil))
 	hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
@@ -199,13 +200,13 @@ func waitInLine(
 	return call
 }
 
-// places are the places in line.
+// places returns the places in the line.
 func places(t *testing.T, s *zktest.Server) []string {
 	t.Helper()
 	return slices.DeleteFunc(marks(t, s), func(name string) bool { return !strings.Contains(name, "turn-") })
 }
 
-// An adder whose session ends while it waits adds in the next. One whose context ends has added nothing, and its place is
+// If the session of a waiting adder expires, it adds in the next one. If its context ends, nothing is added, and its place is
 // deleted.
 func TestTheWaitInLineEnds(t *testing.T) {
 	for _, lost := range []bool{true, false} {
@@ -234,7 +235,7 @@ func TestTheWaitInLineEnds(t *testing.T) {
 	}
 }
 
-// The number is deleted while an adder waits: it begins again at 0.
+// The number is deleted while an adder waits: it starts again at 0.
 func TestTheNumberIsDeletedDuringTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -245,7 +246,7 @@ func TestTheNumberIsDeletedDuringTheWait(t *testing.T) {
 		require.NoError(t, s.DeleteAll(path))
 		require.EqualValues(t, 1, call.End().OK())
 
-		// It is deleted again and again, also when the adder wants a place. The next time there is one.
+		// It is deleted repeatedly, also when the adder is about to create a place. The next Add can wait with a place.
 		time.Sleep(time.Second)
 		hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
 		call = recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })

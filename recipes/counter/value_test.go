@@ -59,7 +59,7 @@ func TestValueUpdate(t *testing.T) {
 	})
 }
 
-// What a value is, and what it is not.
+// Valid and invalid data of a value.
 func TestValueCodec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -99,8 +99,8 @@ func TestValueCodec(t *testing.T) {
 	})
 }
 
-// Two set the same value from the same one: one of them is told that it did, also when its reply was lost and
-// the other one was there first, or only afterwards.
+// Two clients set the same new value from the same old one: exactly one succeeds, even if its reply was lost and the other wrote
+// before or after it.
 func TestCompareAndSetAndALostReply(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		for _, marked := range []bool{false, true} {
@@ -141,8 +141,8 @@ func TestCompareAndSetAndALostReply(t *testing.T) {
 	}
 }
 
-// The first try is lost, and the session with it, and another client sets another value: the next try finds that the first
-// was not executed.
+// The first try is lost with its connection, the session expires, and another client sets another value: the next try finds that
+// the first was not executed.
 func TestCompareAndSetAfterALostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -163,7 +163,7 @@ func TestCompareAndSetAfterALostSession(t *testing.T) {
 	})
 }
 
-// Somebody has deleted what this client keeps beside the value: that is no change of the value.
+// An administrator has deleted this client's mark next to the value: that does not count as a change of the value.
 func TestCompareAndSetWithoutItsMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -182,7 +182,7 @@ func TestCompareAndSetWithoutItsMark(t *testing.T) {
 	})
 }
 
-// Neither call outlives its context, also when the server hangs, and nothing is left.
+// No call outlives its context, even if the server hangs, and nothing is left.
 func TestValueWhileTheServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
