@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -28,7 +28,7 @@ func Example() {
 	defer client.Close()
 	ctx := context.Background()
 
-	for _, id := range []string{"host-1", "host-2"} { // in reality each in a process of its own
+	for _, id := range []string{"host-1", "host-2"} { // in production each in its own process
 		me, err := group.Join(client, "/members", id, []byte("the address of "+id))
 		if err != nil {
 			panic(err)
@@ -79,7 +79,7 @@ func ExampleGroup_Follow() {
 		case group.Joined:
 			go me.Leave(ctx)
 		case group.Left:
-			_ = me.Leave(ctx) // waits for the same
+			_ = me.Leave(ctx) // waits until the servers have deleted the node
 			return
 		}
 	}

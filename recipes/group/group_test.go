@@ -35,7 +35,7 @@ func join(t *testing.T, c *framework.Client, id string) *group.Member {
 	return m
 }
 
-// ids are the members, and whether that is current.
+// ids returns the members, and whether they are current.
 func ids(g *group.Group) string {
 	synctest.Wait()
 	members, current := g.Members()
@@ -46,7 +46,7 @@ func ids(g *group.Group) string {
 	return fmt.Sprint(strings.Join(all, " "), " ", current)
 }
 
-// follow collects the events of a group as text.
+// follow returns a function that returns the group's events so far, as text.
 func follow(t *testing.T, g *group.Group) (told func() string) {
 	ctx, cancel := context.WithCancel(background)
 	all := make(chan string, 1000)
@@ -135,7 +135,7 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
-// What happens while the connection is away is told after it, and not before is anything current.
+// Changes while the client is disconnected are reported after its reconnect, and the members are current only then.
 func TestAcrossAnOutage(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		for _, profile := range []zktest.Profile{zktest.V39, zktest.V35} {
@@ -163,7 +163,7 @@ func TestAcrossAnOutage(t *testing.T) {
 						require.NoError(t, a.SetData(background, []byte("at a")))
 						require.NoError(t, b.Leave(background))
 						d := join(t, recipetest.Client(t, s), "d")
-						require.NoError(t, s.Delete(path+"/c")) // which joins again
+						require.NoError(t, s.Delete(path+"/c")) // its member joins again
 						waits := recipetest.Begin(t, func() ([]group.Info, error) { return g.WaitFor(background, 2) }).Waits()
 						assert.Equal(t, "a=at a b=at b c=at c false", ids(g))
 						assert.Empty(t, told())
@@ -173,7 +173,7 @@ func TestAcrossAnOutage(t *testing.T) {
 						away.Release()
 						for (<-states).State != framework.Reconnected {
 						}
-						// Whoever knows of the connection is not shown what was before it as current.
+						// After the client has reported the connection, Members does not return the earlier members as current.
 						if members, current := g.Members(); current {
 							require.Len(t, members, 3)
 							require.Equal(t, "d", members[1].ID)
@@ -193,7 +193,7 @@ func TestAcrossAnOutage(t *testing.T) {
 	}
 }
 
-// The connection is lost and comes back, and no member changes: that the members are current again is an event.
+// The connection is lost and restored, and no member changes: an event reports that the members are current again.
 func TestAnOutageWithoutChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -218,7 +218,7 @@ func TestAnOutageWithoutChanges(t *testing.T) {
 	})
 }
 
-// A member whose session has ended is gone when the servers say so, and is back in its next one.
+// A member whose session expires is removed when the servers delete its node, and joins again in its next session.
 func TestMemberLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -243,7 +243,7 @@ func TestMemberLost(t *testing.T) {
 	})
 }
 
-// A predecessor that was killed is replaced, if that is asked for.
+// With a take-over option the node of a process that was killed is replaced.
 func TestJoinInTheRoomOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -359,7 +359,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A node of no session is nobody: no process's end takes it away. It is logged once.
+// A node of no session is no member: no process's end deletes it. It is logged once.
 func TestNodesOfNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -380,7 +380,7 @@ func TestNodesOfNoSession(t *testing.T) {
 	})
 }
 
-// A Leave that fails, or does not wait, closes the view of the group. The client deletes the node if it can.
+// A Leave that fails, or does not wait, closes the member's group. The client deletes the node if it can.
 func TestLeaveFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
