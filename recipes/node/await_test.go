@@ -20,13 +20,13 @@ func await(t *testing.T, ctx context.Context, c *framework.Client) *recipetest.C
 	return recipetest.Begin(t, func() (*node.Claim, error) { return node.AwaitClaim(ctx, c, path, []byte("waiter")) }).Waits()
 }
 
-// A waiter makes two requests, and another one, the create, after the release.
+// A waiter sends two requests, and a third, the create, after the release.
 func TestAwaitClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c, other := newClient(t, s), newClient(t, s)
 		held := claim(t, c)
-		time.Sleep(time.Second) // its node has a watch by now
+		time.Sleep(time.Second) // until a watch on its node is armed
 		s.ResetCounts()
 		awaited := await(t, background, other)
 		counts(t, s, "waits", map[string]int{"create2": 1, "exists": 1})
@@ -47,7 +47,7 @@ func TestAwaitClaim(t *testing.T) {
 	})
 }
 
-// The name is held through the same client, without another node.
+// The name is claimed through the same client: the waiter needs no other node.
 func TestAwaitClaimOfOneClient(t *testing.T) {
 	for name, end := range map[string]func(*zktest.Server, *framework.Client, *node.Claim){
 		"released": func(_ *zktest.Server, _ *framework.Client, held *node.Claim) { held.ReleaseInBackground() },
@@ -70,7 +70,7 @@ func TestAwaitClaimOfOneClient(t *testing.T) {
 	}
 }
 
-// A waiter waits through the loss of its connection and its session, and of the holder's.
+// A waiter keeps waiting when its connection and its session are lost, and the holder's.
 func TestAwaitClaimThroughOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -89,7 +89,7 @@ func TestAwaitClaimThroughOutages(t *testing.T) {
 	})
 }
 
-// A waiter that ends leaves neither a node nor a watch.
+// When a waiter's context ends, neither a node nor a watch is left.
 func TestAwaitClaimGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -115,7 +115,7 @@ func TestAwaitClaimGivenUp(t *testing.T) {
 	})
 }
 
-// Without a connection from the beginning the retry policy ends the call, as with TryClaim.
+// If there was never a connection, the retry policy ends the call, as with TryClaim.
 func TestAwaitClaimWithoutAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -127,7 +127,7 @@ func TestAwaitClaimWithoutAServer(t *testing.T) {
 	})
 }
 
-// The call returns immediately, in an outage too, and the callback gets what Release returns.
+// The call returns immediately, even in an outage, and the callback gets Release's error.
 func TestClaimReleasedInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -25,7 +25,7 @@ func claim(t *testing.T, c *framework.Client, opts ...node.ClaimOption) *node.Cl
 	return held
 }
 
-// One has it; others, also of the same client, do not get it before it is released.
+// Only one caller holds the name; others, also of the same client, get it only after the release.
 func TestClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -40,7 +40,7 @@ func TestClaim(t *testing.T) {
 			_, err := node.TryClaim(background, client, path, nil)
 			require.ErrorIs(t, err, node.ErrNotAcquired)
 		}
-		time.Sleep(time.Second) // it is watched by now
+		time.Sleep(time.Second) // until a watch on its node is armed
 		s.ResetCounts()
 		_, err := node.TryClaim(background, other, path, nil)
 		require.ErrorIs(t, err, node.ErrNotAcquired)
@@ -59,8 +59,8 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// The reply to the create is lost, before or after its execution, in two calls of one client at the same
-// time, with the same data: one has it.
+// The reply to the create is lost, before or after its execution, in two concurrent calls of one client with the same data:
+// exactly one succeeds.
 func TestClaimWithLostReplies(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		for losses := range 4 {
@@ -99,7 +99,7 @@ func TestClaimWithLostReplies(t *testing.T) {
 	}
 }
 
-// A claim ends before its session can expire, and the next owner can have it then.
+// A claim is lost before its session can expire, and the next owner can hold the name after that.
 func TestClaimLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -142,7 +142,7 @@ func TestClaimDeletedByHand(t *testing.T) {
 	})
 }
 
-// The node is deleted by hand, and another part of the same process makes one there: Release leaves it alone.
+// The node is deleted, and another part of the same process creates one at its path: Release does not delete that.
 func TestClaimReplacedInItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -156,7 +156,7 @@ func TestClaimReplacedInItsSession(t *testing.T) {
 	})
 }
 
-// Released while it is cut off: the client goes on, and takes nobody else's node away.
+// Released while disconnected: the client retries the delete, and deletes no other client's node.
 func TestClaimReleasedWhileCutOff(t *testing.T) {
 	for _, stolen := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestClaimLossPolicy(t *testing.T) {
 	})
 }
 
-// A caller that gives up leaves nothing, and no call outlives its context.
+// When a caller's context ends nothing is left, and no call outlives its context.
 func TestClaimGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -222,7 +222,7 @@ func TestClaimGivenUp(t *testing.T) {
 	})
 }
 
-// Cancelled at random moments, nothing is left, and at most one has it at a time.
+// Contexts end at random moments: nothing is left, and at most one caller holds the name at a time.
 func TestClaimAtRandomMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -262,7 +262,7 @@ func TestClaimAtRandomMoments(t *testing.T) {
 	})
 }
 
-// The request to delete the node, or the read before it, is lost with its connection: Release returns when the node is
+// The request to delete the node, or the read before it, is lost with its connection: Release returns only when the node is
 // deleted.
 func TestReleaseOutlastsALostConnection(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpExists, zktest.OpDelete} {
@@ -278,8 +278,8 @@ func TestReleaseOutlastsALostConnection(t *testing.T) {
 	}
 }
 
-// The session timeout is too short for a hold: the client has the node neither then nor for the next call, and other
-// clients can claim the name.
+// The session timeout is too short for a hold: the node stays neither after the call nor for the next one, and other clients can
+// claim the name.
 func TestClaimThatCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{
@@ -324,7 +324,7 @@ func TestANameCanBeClaimedAfterAHookThatPanics(t *testing.T) {
 	}
 }
 
-// The holder is that of the node, also with compressed data, and for a node that belongs to no session.
+// Holder returns the node's owner and data, also with compressed data, and for a node of no session.
 func TestHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

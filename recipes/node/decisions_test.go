@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/internal/golden"
 )
 
-// What the machine of a keeper does about each event that can happen, in every state that events lead to. There are half a
-// million such situations: the table has what is done in each kind of them, how many there are, and a sum of all.
+// The actions of a keeper's state machine for each possible event, in each reachable state. There are half a million such cases:
+// the golden table has, for each kind of case, the actions, the number of cases, and a hash of them.
 func TestDecisions(t *testing.T) {
 	type kind struct {
 		event    eventKind
@@ -46,7 +46,7 @@ func TestDecisions(t *testing.T) {
 				}
 				for _, steps := range []int{0, requestsBeforePause} {
 					if steps > 0 && m.inFlight != waitForEvent && m.inFlight != readOwner {
-						break // how many requests there were matters in the same way after each
+						break // the number of requests has the same effect after each of them
 					}
 					from := m
 					from.requestCount = steps
@@ -84,7 +84,7 @@ func (a keeperAction) String() string {
 	return [...]string{"waitForEvent", "joinSession", "createNode", "readOwner", "setData", "replaceNode", "removeNode", "startPause", "stopWorker"}[a]
 }
 
-// digest is a number for a situation and what follows from it.
+// digest returns a hash of a case: state, event, next state and action.
 func digest(from stateMachine, e machineEvent, to stateMachine, does keeperAction) uint64 {
 	b := make([]byte, 0, 128)
 	bits := func(all ...bool) {
@@ -112,7 +112,7 @@ func digest(from stateMachine, e machineEvent, to stateMachine, does keeperActio
 	return h.Sum64()
 }
 
-// normal returns m with the numbers that stand for all others.
+// normal returns m with each number replaced by one that represents all of its kind.
 func normal(m stateMachine) stateMachine {
 	m.requestCount, m.failures, m.version = 0, 0, 0
 	for number, fields := range map[int64][]*int64{7: {&m.ownCzxid, &m.confirmedCzxid}, 9: {&m.foreignCzxid, &m.replaceTarget}} {
@@ -130,7 +130,7 @@ func normal(m stateMachine) stateMachine {
 	return m
 }
 
-// events returns what can happen to m.
+// events returns the events that are possible in m.
 func events(m stateMachine) (all []machineEvent) {
 	add := func(e machineEvent) { all = append(all, e) }
 	all = []machineEvent{{kind: maybeChanged}, {kind: newDataSet}, {kind: closeRequested}, {kind: maybeChanged, final: true}}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 	// <nil> false
 }
 
-// Somebody deletes the node by hand: it is made anew, and whoever follows is told.
+// An administrator deletes the node: the keeper creates it again, and Follow yields both changes.
 func ExampleKeeper_Follow() {
 	server, client := connect()
 	defer server.Close()
@@ -72,7 +72,7 @@ func ExampleKeeper_Follow() {
 	// made anew: true
 }
 
-// A process that was restarted replaces the node of the one before, whose session lives on for a while.
+// A restarted process replaces the node of its predecessor, whose session lives for a while.
 func ExampleWithTakeover() {
 	server, before := connect()
 	defer server.Close()
@@ -101,7 +101,7 @@ func ExampleTryClaim() {
 
 	claim, err := node.TryClaim(ctx, client, "/shards/7", []byte("host-7"))
 	if errors.Is(err, node.ErrNotAcquired) {
-		return // somebody else has the shard
+		return // another process has the shard
 	}
 	if err != nil {
 		panic(err)
@@ -152,7 +152,7 @@ func ExampleAwaitClaim() {
 	// <nil>
 }
 
-// A registry with register and unregister by name.
+// A registry with Keep and Remove by path.
 func ExampleSet() {
 	server, client := connect()
 	defer server.Close()

@@ -10,48 +10,49 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of keepers: one or two of them, of clients of their own, at one path. It calls stateMachine.next,
-// ownerOf, actionAttempt.eventForError, needsCatchUp and mayLeaveNode; it plays the worker's channels, the sessions, the servers, and an administrator.
+// The model of keepers: one or two of them, each with its own client, at one path. It calls stateMachine.next, ownerOf,
+// actionAttempt.eventForError, needsCatchUp and mayLeaveNode; it simulates the worker's channels, the sessions, the servers, and
+// an administrator.
 //
-// Bounds: so many connections that end (with the request under way not sent, executed later, or executed without a
-// reply), sessions that end, changes by the administrator (deletes the node; makes an ephemeral one of another session
-// or one of no session; sets its data), and SetData calls, in all; each keeper is closed at some moment, or never. The
-// member that a client is connected to lags by at most one change; that of a new session has executed its opening. Events,
-// connection states and replies are handled in any order, but connection states in theirs. An earlier session's node
-// goes before the next session is connected, or later.
+// Bounds: the number of lost connections (with the request in flight not sent, executed later, or executed without a reply),
+// expired sessions, changes by the administrator (deletes the node; creates an ephemeral one of another session or one of no
+// session; sets its data), and SetData calls; each keeper is closed at some moment, or never. The member that a client is
+// connected to lags by at most one change; for a new session it has executed that session's opening. Events, connection states
+// and replies are handled in any order, but connection states in their own order. An earlier session's node is deleted before the
+// next session is connected, or later.
 //
-// Not modelled: local sessions (opened without a write), refusals (ACLs), the pause after too many requests in a row, the
-// look about once per session timeout (so nothing may depend on it), several nodes (sequential, protected names), TTLs.
+// Not modelled: local sessions (opened without a write), refusals (ACLs), the pause after too many requests in a row, the read
+// about once per session timeout (so nothing may depend on it), several nodes (sequential, protected names), TTLs.
 //
-// Never: another session's node is taken for the keeper's own, written or deleted (but see bereft); a take-over of a
-// node that belongs to no session; a node of the keeper's is left when it has ended; nothing is under way while the
-// node is not as it should be. Always possible: that everything is as it should be.
+// Never: another session's node is taken for the keeper's own, written or deleted (except if bereft); a node of no session is
+// taken over; a keeper's node is left when the keeper has ended; no action is in progress while the node is not as it should be.
+// Always possible: the node is as it should be.
 
 const (
 	nKeepers  = 2
 	foreigner = 9 // another client's session
-	theirData = 9 // of a node that another has made
+	theirData = 9 // of another client's node
 	otherData = 8 // written by the administrator
 )
 
-// standingNode is the node, if Czxid is not 0.
+// standingNode is the node; Czxid is 0 if there is none.
 type standingNode struct {
 	Owner, Version, Czxid int8
 	Data                  int8
-	Theirs                bool // made by another
+	Theirs                bool // created by another client
 }
 
 // keeperRequest is a request of a keeper.
 type keeperRequest struct {
 	Action  keeperAction
-	Phase   int8 // 0: none, 1: waits for a connection, 2: sent, 3: there is a reply
+	Phase   int8 // 0: none, 1: waits for a connection, 2: sent, 3: the reply has arrived
 	Epoch   int8
 	Version int8
-	Meant   int8 // the czxid of the node that it is to change
+	Meant   int8 // the czxid of the node that it should change
 	Sent    int8 // data
 	Careful bool
 	Reply   machineEvent
-	Armed   bool // of a readOwner that was executed: its watch
+	Armed   bool // of an executed readOwner: its watch is armed
 	Fired   eventKind
 }
 
@@ -63,18 +64,18 @@ type player struct {
 	Epoch  int8 // of the client's session
 	Up     bool
 	Opens  bool // the next connection opens a session
-	Worked int8 // the epoch of the worker's session, 0 before the first
+	Worked int8 // the epoch of the worker's session; 0: none yet
 	Former bool // the session of epoch 1 may have left a node
 	Notes  [4]machineEvent
 	Req    keeperRequest
-	Ghost  keeperRequest // sent on a connection that has ended: executed later, or never
-	Armed  bool          // the watch that the worker has
+	Ghost  keeperRequest // sent on a connection that is lost: executed later, or never
+	Armed  bool          // the worker's watch is armed
 	Fired  eventKind
-	Lags   bool // its member has not seen the last change
+	Lags   bool // its member has not executed the last change
 	Want   int8 // data
 	Ended  bool
-	// Bereft: the administrator, or a take-over, has deleted the keeper's node, and the keeper has not looked since.
-	// What it sends meets any node of that version: ZooKeeper compares nothing else.
+	// Bereft: the administrator, or a take-over, has deleted the keeper's node, and the keeper has not read it since. Its writes
+	// change any node with the same version: ZooKeeper compares nothing else.
 	Bereft bool
 }
 
@@ -93,7 +94,7 @@ type world struct {
 	Fault       string
 }
 
-// budget is how much may still happen.
+// budget is how many of each may still happen.
 type budget struct{ Cuts, Losses, Admin, Sets int8 }
 
 type keepersState struct {
@@ -103,7 +104,7 @@ type keepersState struct {
 	fault       int8
 }
 
-// String is for stories.
+// String is for the traces of the explorer.
 func (in keepersState) String() string {
 	w := latestModel.unpack(in)
 	out := fmt.Sprintf("now %+v before %+v left %+v %s", w.Now, w.Before, w.Left, w.Fault)
@@ -119,7 +120,7 @@ func (in keepersState) String() string {
 	return out
 }
 
-// latestModel is the model that was made last.
+// latestModel is the last model created.
 var latestModel *keepersModel
 
 type keepersModel struct {
@@ -159,7 +160,7 @@ func (s *keepersModel) unpack(in keepersState) world {
 	return w
 }
 
-// normalise forgets what makes no difference, and counts czxids anew.
+// normalise removes differences that have no effect, and renumbers czxids.
 func (w *world) normalise() {
 	lags := false
 	for i := range w.Players {
@@ -203,7 +204,7 @@ func (w *world) normalise() {
 	}
 }
 
-// fresh is a czxid that nothing has.
+// fresh returns a czxid that is not in use.
 func (w *world) fresh() int8 {
 	most := max(int64(w.Now.Czxid), int64(w.Before.Czxid))
 	for _, p := range w.Players {
@@ -213,7 +214,7 @@ func (w *world) fresh() int8 {
 	return int8(most + 1)
 }
 
-// change makes the node another, or none. A member that lags by more than that has seen the change before.
+// change replaces the node by another, or none. A member lags by one change: it executes the change before first.
 func (w *world) change(to standingNode, lag bool) {
 	for i := range w.Players {
 		w.catchUp(i)
@@ -227,7 +228,7 @@ func (w *world) change(to standingNode, lag bool) {
 	}
 }
 
-// catchUp has the member of a keeper see the last change, and fire the watches.
+// catchUp makes a keeper's member execute the last change, and fires the watches.
 func (w *world) catchUp(i int) {
 	p := &w.Players[i]
 	if !p.Lags {
@@ -246,7 +247,7 @@ func (w *world) catchUp(i int) {
 	}
 }
 
-// give has a machine handle an event, and begins what it wants.
+// give passes an event to a machine, and starts the action that it returns.
 func (w *world) give(i int, e machineEvent) {
 	p := &w.Players[i]
 	var a keeperAction
@@ -289,7 +290,7 @@ func (p *player) fails(err error, perhaps bool) {
 	p.Req.Phase, p.Req.Armed, p.Req.Fired = 3, false, noEvent
 }
 
-// execute has the servers execute a request of keeper i.
+// execute plays the servers' execution of a request of keeper i.
 func (w *world) execute(i int, r *keeperRequest, lag bool) {
 	p := &w.Players[i]
 	session := p.session(int8(i), r.Epoch)
@@ -347,7 +348,7 @@ func (w *world) execute(i int, r *keeperRequest, lag bool) {
 	r.Reply, r.Phase = e, 3
 }
 
-// hit is a set, remove or replace that finds a node of its version.
+// hit plays a set, remove or replace that finds a node with its version.
 func (w *world) hit(i int, r *keeperRequest, session int8, lag bool, e *machineEvent) {
 	theirs := w.Now.Owner != session && !w.Players[i].Bereft
 	next := standingNode{}
@@ -365,7 +366,7 @@ func (w *world) hit(i int, r *keeperRequest, session int8, lag bool, e *machineE
 		}
 		e.kind = nodeRemoved
 	case replaceNode:
-		if w.Now.Owner == 0 && w.Now.Czxid == r.Meant { // else it was another when the keeper looked
+		if w.Now.Owner == 0 && w.Now.Czxid == r.Meant { // otherwise it was another when the keeper read it
 			w.Fault = "a node that belongs to no session is taken over"
 		}
 		w.bereave(i)
@@ -375,7 +376,7 @@ func (w *world) hit(i int, r *keeperRequest, session int8, lag bool, e *machineE
 	w.change(next, lag)
 }
 
-// bereave notes that the node's keeper, unless it is keeper i itself, is going to lose it to others.
+// bereave marks the keepers, other than i, whose node another is about to delete.
 func (w *world) bereave(i int) {
 	for j := range w.Players {
 		p := &w.Players[j]
@@ -385,11 +386,11 @@ func (w *world) bereave(i int) {
 	}
 }
 
-// handled has the worker handle the reply.
+// handled plays the worker's handling of the reply.
 func (w *world) handled(i int) {
 	p := &w.Players[i]
 	if p.Req.Reply.kind != sessionJoined && p.Req.Action != readOwner && p.Req.Reply.kind != attemptFailed && p.Req.Reply.kind != attemptOrphaned {
-		w.catchUp(i) // its member answers after it has seen it
+		w.catchUp(i) // its member replies after it has executed the write
 		p = &w.Players[i]
 	}
 	r := p.Req
@@ -409,7 +410,7 @@ func (w *world) handled(i int) {
 	w.give(i, e)
 }
 
-// cut ends a connection.
+// cut plays the loss of a connection.
 func (w *world) cut(i int, executed, reply bool) {
 	p := &w.Players[i]
 	p.Up = false
@@ -444,7 +445,7 @@ func (p *player) note(e machineEvent) {
 
 func (p *player) room() bool { return p.Notes[len(p.Notes)-2] == (machineEvent{}) }
 
-// expire ends keeper i's earlier session at the servers, whose node is there.
+// expire plays the expiry of keeper i's earlier session, whose node exists.
 func (w *world) expire(i int, lag bool) {
 	if p := &w.Players[i]; p.Ghost.Epoch < p.Epoch {
 		p.Ghost = keeperRequest{}
@@ -462,7 +463,7 @@ func (w *world) formerIsThere(i int) bool {
 	return false
 }
 
-// inner is what goes on without a fault. It returns whether there is something; without step it does nothing.
+// inner plays the steps without a fault. It reports whether there is one; without step it does nothing.
 func (s *keepersModel) inner(w world, step func(string, world)) (some bool) {
 	for i := range s.keepers {
 		i, w := int(i), w
@@ -520,7 +521,7 @@ func (s *keepersModel) inner(w world, step func(string, world)) (some bool) {
 			connect := func(w *world) {
 				p := &w.Players[i]
 				if p.Opens {
-					w.catchUp(i) // to open a session is a write
+					w.catchUp(i) // opening a session is a write
 				}
 				p.Up, p.Opens, p.Ghost = true, false, keeperRequest{}
 				p.note(machineEvent{kind: connected, epoch: int64(p.Epoch)})
@@ -542,7 +543,7 @@ func (s *keepersModel) inner(w world, step func(string, world)) (some bool) {
 
 var names = [nKeepers]string{"A: ", "B: "}
 
-// outer is the faults, and what users and the administrator do.
+// outer plays the faults, and the calls of users and the administrator.
 func (s *keepersModel) outer(w world, step func(string, world)) {
 	do := func(what string, f func(w *world)) {
 		next := w
@@ -603,7 +604,7 @@ func (s *keepersModel) outer(w world, step func(string, world)) {
 	}
 	if w.Now.Czxid != 0 && w.Now.Theirs {
 		do("the foreign node goes", func(w *world) {
-			w.bereave(-1) // a persistent one is everybody's
+			w.bereave(-1) // a persistent node belongs to all keepers
 			w.change(standingNode{}, s.lag)
 		})
 	}
@@ -670,7 +671,7 @@ func (s *keepersModel) wrong(w world) string {
 	return ""
 }
 
-// keepers makes the model. The second keeper is there from the start if there are two.
+// keepers creates the model. With two keepers, the second exists from the start.
 func keepers(n int8, lag, persistent, grasp bool, left budget) explore.Model[keepersState] {
 	s := &keepersModel{keepers: n, lag: lag, index: map[player]int32{}, faults: []string{""}}
 	latestModel = s
@@ -697,7 +698,7 @@ func keepers(n int8, lag, persistent, grasp bool, left budget) explore.Model[kee
 	}
 }
 
-// explored is the budget of a model, and in a night a larger one.
+// explored returns the budget of a model; nightly runs have a larger one.
 func explored(usual, long budget) budget {
 	if os.Getenv("LONG") != "" {
 		return long
@@ -718,7 +719,7 @@ func TestExplorePersistentKeeper(t *testing.T) {
 }
 
 func TestExploreTwoKeepers(t *testing.T) {
-	left := budget{Cuts: 1, Losses: 1} // and in a night with members that lag
+	left := budget{Cuts: 1, Losses: 1} // and in nightly runs with members that lag
 	explore.Test(t, keepers(2, os.Getenv("LONG") != "", false, false, left), "another session's node taken for one's own")
 }
 

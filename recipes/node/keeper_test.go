@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Two requests to make the node and to watch it; one and an exists when the data are set; nothing but one read
-// per session timeout at rest; one to remove it.
+// Two requests create the node and arm its watch; SetData sends two: setData and exists; at rest there is only one read per
+// session timeout; Close sends one.
 func TestPlainUseAndTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -60,8 +60,7 @@ func TestMissingParents(t *testing.T) {
 	})
 }
 
-// The reply to the create is lost, before or after it was executed. The node is there, with its data, and is
-// made once.
+// The reply to the create is lost, before or after the execution. The node exists, with its data, and is created once.
 func TestLostReplyOfTheCreate(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		for _, opts := range [][]node.Option{
@@ -85,7 +84,7 @@ func TestLostReplyOfTheCreate(t *testing.T) {
 					data, stat, err := s.Get(k.Path())
 					require.NoError(t, err)
 					assert.Equal(t, "a", string(data))
-					if k.Path() != path || stat.EphemeralOwner != 0 { // else it may be another's
+					if k.Path() != path || stat.EphemeralOwner != 0 { // otherwise it may be another client's
 						assert.Zero(t, stat.Version, "its data need not be set")
 					}
 					ends(t, s, k)
@@ -95,7 +94,7 @@ func TestLostReplyOfTheCreate(t *testing.T) {
 	}
 }
 
-// The connection is lost and comes back: meanwhile nothing is known, and then one look tells.
+// The connection is lost and restored: in between the state is unknown, and then one read finds the node.
 func TestConnectionLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -117,7 +116,7 @@ func TestConnectionLost(t *testing.T) {
 	})
 }
 
-// Deleted while the connection is away: it is made anew.
+// Deleted while the keeper is disconnected: it creates the node again.
 func TestDeletedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -135,7 +134,7 @@ func TestDeletedWhileAway(t *testing.T) {
 	})
 }
 
-// Deleted by hand: made anew, with the last data, and everybody who follows is told.
+// Deleted by an administrator: the keeper creates the node again, with the last data, and Follow yields the changes.
 func TestForeignDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -154,7 +153,7 @@ func TestForeignDelete(t *testing.T) {
 				told = append(told, status)
 			}
 		}()
-		time.Sleep(5 * time.Minute) // and no status is reported twice
+		time.Sleep(5 * time.Minute) // no status is yielded twice in this time
 		for range 3 {
 			require.NoError(t, s.Delete(path))
 			soon(t, "there again", func() bool { return state(k) == node.There && s.Exists(path) })
@@ -176,7 +175,7 @@ func TestForeignDelete(t *testing.T) {
 	})
 }
 
-// Deleted between the create and the watch.
+// Deleted between the create and the arming of the watch.
 func TestDeletedBeforeItIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -193,7 +192,7 @@ func TestDeletedBeforeItIsWatched(t *testing.T) {
 	})
 }
 
-// The session expires. The next one has its own node at once, when the servers have taken the old one's away.
+// The session expires. After the servers have deleted its node, the keeper immediately creates one in the next session.
 func TestSessionExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -210,8 +209,8 @@ func TestSessionExpired(t *testing.T) {
 	})
 }
 
-// The client gives a session up by its own clock, while the servers still have its node: that is not taken
-// for the keeper's. It is waited out.
+// The client's session is lost by its own clock, while the servers still have that session's node: the keeper does not take it
+// for its own, and waits until it is deleted.
 func TestOldSessionsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -240,7 +239,7 @@ func TestOldSessionsNode(t *testing.T) {
 	})
 }
 
-// A predecessor's ephemeral node is replaced at the start, if that is asked for: nobody sees the path empty.
+// With AtStart a predecessor's ephemeral node is replaced at the start: other clients never see the path empty.
 func TestTakeover(t *testing.T) {
 	for _, action := range []zktest.Action{0, zktest.CutBefore, zktest.LoseReply} {
 		t.Run(fmt.Sprint(action), func(t *testing.T) {
@@ -270,7 +269,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// Many start at the same time, and all want to take over: it comes to rest.
+// Many keepers start at the same time, and each wants to take over: the take-overs end.
 func TestManyTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -302,7 +301,7 @@ func TestManyTakeOver(t *testing.T) {
 	})
 }
 
-// A node that belongs to no session is in the way until somebody takes it away.
+// A keeper waits for a node of no session until it is deleted.
 func TestForeignPersistentNode(t *testing.T) {
 	for _, takeover := range []node.Takeover{node.Never, node.AtStart} {
 		synctest.Test(t, func(t *testing.T) {
@@ -331,7 +330,7 @@ func TestForeignPersistentNode(t *testing.T) {
 	}
 }
 
-// What is set while the node cannot be written is there when it can.
+// Data that are set while the node cannot be written are written later.
 func TestDataAcrossGaps(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -358,7 +357,7 @@ func TestDataAcrossGaps(t *testing.T) {
 	}
 }
 
-// The reply to a setData is lost; the data of others stay until the next.
+// The reply to a setData is lost; other clients' data stay until the next SetData.
 func TestSetDataAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -381,7 +380,7 @@ func TestSetDataAmongOthers(t *testing.T) {
 	})
 }
 
-// Data that are too large are refused, and the node keeps what it has.
+// Data that are too large are refused, and the node keeps its data.
 func TestDataTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -402,7 +401,7 @@ func TestDataTooLarge(t *testing.T) {
 	})
 }
 
-// Data that are refused after a later SetData has begun do not take that one's place.
+// Data refused after a later SetData has begun do not replace the later data.
 func TestDataAreRefusedAfterALaterSetDataHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -441,7 +440,7 @@ func TestNoAuth(t *testing.T) {
 	})
 }
 
-// Closed while it is cut off: Close returns with its context, and the node goes when there is a connection.
+// Closed while disconnected: Close returns when its context ends, and the node is deleted after the reconnect.
 func TestCloseWhileCutOff(t *testing.T) {
 	for _, mode := range []framework.CreateMode{framework.Ephemeral, framework.Persistent} {
 		for _, lose := range []bool{false, true} {
@@ -472,15 +471,15 @@ func TestCloseWhileCutOff(t *testing.T) {
 	}
 }
 
-// The node is deleted by hand, and the reply to the create that makes it anew is lost, with the connection: Close
-// does not believe that it is still gone (found by the simulation).
+// An administrator deletes the node, and the reply to the create of the next one is lost with the connection: Close does not rely
+// on the deletion (found by the simulation).
 func TestCloseAfterTheReplyOfASecondCreateIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s, framework.WithHooks(framework.Hooks{
 			Operation: func(context.Context, framework.Operation) func(framework.OperationEnd) {
 				return func(end framework.OperationEnd) {
-					if end.Err != nil { // the keeper hears of the connection before it hears of the create
+					if end.Err != nil { // the keeper learns of the connection's loss before the create's
 						time.Sleep(time.Millisecond)
 					}
 				}
@@ -498,7 +497,7 @@ func TestCloseAfterTheReplyOfASecondCreateIsLost(t *testing.T) {
 	})
 }
 
-// Closed at any moment of its life, also before it was ever connected, nothing is left.
+// Closed at any moment, even before it was ever connected, a keeper leaves nothing.
 func TestCloseAtAnyMoment(t *testing.T) {
 	for _, mode := range []framework.CreateMode{framework.Ephemeral, framework.EphemeralSequential,
 		framework.PersistentSequential} {
@@ -520,7 +519,7 @@ func TestCloseAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A node that somebody else has made at the path stays.
+// Another client's node at the path stays.
 func TestCloseLeavesWhatIsNotOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -563,12 +562,12 @@ func TestClientClosed(t *testing.T) {
 	})
 }
 
-// A loop that is slow when the keeper ends gets all statuses until then before the reason.
+// A loop that is slow when the keeper ends gets all earlier statuses before the reason.
 func TestFollowYieldsTheLastStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
-		for range 20 { // the end and the last statuses are there at the same time
+		for range 20 { // the end and the last statuses arrive at the same time
 			k := keep(t, c, "a")
 			var last node.Status
 			for status, err := range k.Follow(background) {
@@ -586,7 +585,7 @@ func TestFollowYieldsTheLastStatuses(t *testing.T) {
 	})
 }
 
-// The view of a session has no next one.
+// With the view of a session the keeper ends with that session.
 func TestSessionsView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -649,7 +648,7 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// Sequential nodes have a name of their own, and keep it.
+// Each keeper of a sequential node has its own name, and keeps it.
 func TestSequential(t *testing.T) {
 	for _, mode := range []framework.CreateMode{framework.EphemeralSequential, framework.PersistentSequential} {
 		synctest.Test(t, func(t *testing.T) {
@@ -677,7 +676,7 @@ func TestSequential(t *testing.T) {
 	}
 }
 
-// A persistent node that is there already is taken for one's own, and gets the data.
+// A keeper adopts an existing persistent node, and writes its data.
 func TestPersistent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -697,7 +696,7 @@ func TestPersistent(t *testing.T) {
 	})
 }
 
-// WaitCreated waits for the data, too: until then the node is a predecessor's.
+// WaitCreated waits for the data, too: before that write the node has a predecessor's.
 func TestPersistentHasItsDataWhenItIsCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -717,8 +716,8 @@ func TestPersistentHasItsDataWhenItIsCreated(t *testing.T) {
 	})
 }
 
-// A persistent node that is there already and may not be written is not the keeper's: WaitCreated says so, and Close
-// leaves it, also if it may be deleted.
+// An existing persistent node that may not be written is not the keeper's: WaitCreated returns the error, and Close does not
+// delete the node, even if that is allowed.
 func TestPersistentThatMayNotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -741,8 +740,8 @@ func TestPersistentThatMayNotBeWritten(t *testing.T) {
 	})
 }
 
-// The create is not executed, and its outcome unknown; meanwhile somebody else makes the node. The keeper takes it for
-// its own, as always, and sets its data, although the version is that of a new node.
+// The create is not executed, and its outcome is unknown; then another client creates the node. The keeper adopts it, as always,
+// and sets its data, although its version is that of a new node.
 func TestPersistentMadeByAnotherAfterALostCreate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -760,7 +759,7 @@ func TestPersistentMadeByAnotherAfterALostCreate(t *testing.T) {
 	})
 }
 
-// Two of one path: one has it, the other waits, and has it then.
+// Two keepers of one path: one has the node, the other waits, and has it later.
 func TestTwoKeepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -779,7 +778,7 @@ func TestTwoKeepers(t *testing.T) {
 	})
 }
 
-// The node is in the namespace, and below the chroot.
+// The path is in the namespace, and below the chroot.
 func TestNamespaceAndChroot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -802,7 +801,7 @@ func TestNamespaceAndChroot(t *testing.T) {
 	})
 }
 
-// A node with a TTL is there for as long as its keeper, and the TTL longer.
+// A node with a TTL lives as long as its keeper, and the TTL longer.
 func TestTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ExtendedTypes: true})
@@ -827,8 +826,8 @@ func TestTTL(t *testing.T) {
 	})
 }
 
-// A keeper that waits for another session's node says so once, and whose it is. One that waits for its own earlier
-// session does not.
+// A keeper that waits for another session's node logs that session once. A keeper that waits for its own earlier session's node
+// logs nothing.
 func TestWarnsOfAnothersNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -851,7 +850,7 @@ func TestWarnsOfAnothersNode(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 1, strings.Count(log.String(), "waiting until it is deleted"), log.String())
 
-		// Another wait for a node of the same session is logged again.
+		// The next wait for a node of the same session is logged again.
 		soon(t, "made anew", func() bool { return s.Exists(path) && state(second) == node.There })
 		away := s.Inject(zktest.Fault{Session: session(t, c), Op: zktest.OpConnect, Action: zktest.Hold})
 		s.Cut(session(t, c))
@@ -867,7 +866,7 @@ func TestWarnsOfAnothersNode(t *testing.T) {
 	})
 }
 
-// cutOff ends the client's connection.
+// cutOff cuts the client's connection.
 func cutOff(t *testing.T, s *zktest.Server, c *framework.Client) {
 	t.Helper()
 	s.Cut(session(t, c))
@@ -890,7 +889,7 @@ func TestTheFirstRetryComesSoon(t *testing.T) {
 	})
 }
 
-// The refusal of the create is the reason for the status, also in the next connection, until the node is there.
+// The refusal of the create is the status's error, also with the next connection, until the node exists.
 func TestARefusalOutlastsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -911,7 +910,7 @@ func TestARefusalOutlastsTheConnection(t *testing.T) {
 	})
 }
 
-// The node is deleted before new data can be written to it: it is recreated with them, and SetData returns then.
+// The node is deleted before new data can be written to it: the keeper creates it again with them, and then SetData returns.
 func TestDeletedBeforeItsDataAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -928,8 +927,8 @@ func TestDeletedBeforeItsDataAreWritten(t *testing.T) {
 	})
 }
 
-// The reply to the create, or to the take-over, is lost, and the keeper finds its node. When later data are refused, it
-// reverts to those of the create.
+// The reply to the create, or to the take-over, is lost, and the keeper finds its node. If later data are refused, it returns to
+// those of the create.
 func TestRevertsToTheDataOfALostCreate(t *testing.T) {
 	for _, takeover := range []node.Takeover{node.Never, node.AtStart} {
 		synctest.Test(t, func(t *testing.T) {
@@ -951,8 +950,8 @@ func TestRevertsToTheDataOfALostCreate(t *testing.T) {
 	}
 }
 
-// While the keeper has no connection, its persistent node is replaced by another that may not be written. It has other
-// data, although the keeper's were accepted before.
+// While the keeper is disconnected, its persistent node is replaced by one that may not be written, with other data. The keeper
+// reports that, although its data were accepted before.
 func TestPersistentReplacedByOneThatMayNotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -976,8 +975,8 @@ func TestPersistentReplacedByOneThatMayNotBeWritten(t *testing.T) {
 	})
 }
 
-// The client has lost its session by its own clock, and cannot close it. A slow server still has the node, in the next
-// session. It is not another client's node: nothing is logged, and Close waits until it is gone.
+// The session is lost by the client's clock, and the client cannot close it. A slow server still has its node during the next
+// session. It is not another client's node: nothing is logged, and Close waits until it is deleted.
 func TestCloseWaitsForTheNodeOfALostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{TickTime: time.Minute, MinSessionTimeout: time.Second})
@@ -996,7 +995,7 @@ func TestCloseWaitsForTheNodeOfALostSession(t *testing.T) {
 	})
 }
 
-// The same after two lost sessions: the node of the first is not another client's in the third either.
+// The same after two lost sessions: in the third session the first one's node is still not another client's.
 func TestCloseWaitsForTheNodeOfTheSessionBeforeTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{TickTime: time.Minute, MinSessionTimeout: time.Second})
@@ -1047,7 +1046,7 @@ func TestCloseHasADeadline(t *testing.T) {
 	})
 }
 
-// The call returns immediately, in an outage too, and the callback gets what Close returns.
+// The call returns immediately, even in an outage, and the callback gets Close's error.
 func TestCloseInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// working is a machine in session 1, with nothing under way.
+// working returns a machine in session 1, without a request in flight.
 func working(change func(*stateMachine)) stateMachine {
 	m := stateMachine{pathKnown: true, connected: true, connectionEpoch: 1, hasSession: true, epoch: 1, mayHaveCreated: true}
 	if change != nil {
@@ -18,7 +18,7 @@ func working(change func(*stateMachine)) stateMachine {
 	return m
 }
 
-// standing is one whose node is there, with czxid 7.
+// standing makes it a machine whose node exists, with czxid 7.
 func standing(m *stateMachine) {
 	m.known, m.watched, m.ownCzxid, m.confirmedCzxid = ownNode, true, 7, 7
 }
@@ -129,8 +129,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// pretend is a tree with one path, a session, and a machine that works on it. What is under way ends when the
-// test says so.
+// pretend is a tree with one path, a session, and a machine that works on it. The test decides when its action ends.
 type pretend struct {
 	m       stateMachine
 	epoch   int64 // of the session
@@ -187,7 +186,7 @@ func (p *pretend) put(owner int64, data int) {
 	p.changed(maybeChanged)
 }
 
-// execute does what is under way, and returns how it ends.
+// execute executes the current action, and returns the event of its end.
 func (p *pretend) execute() machineEvent {
 	e := machineEvent{epoch: p.with.epoch, latestData: p.sent == p.want}
 	if p.doing == joinSession {
@@ -209,7 +208,7 @@ func (p *pretend) execute() machineEvent {
 		p.put(mine, p.sent)
 		e.kind, e.czxid = nodeCreated, p.czxid
 	case readOwner:
-		p.events = slices.DeleteFunc(p.events, func(e machineEvent) bool { // of the watch that this one replaces
+		p.events = slices.DeleteFunc(p.events, func(e machineEvent) bool { // the event of the watch that this one replaces
 			return e.kind == deletionReported || e.kind == maybeChanged
 		})
 		if p.watch = true; !p.node {
@@ -248,19 +247,19 @@ func (p *pretend) execute() machineEvent {
 	return e
 }
 
-// step lets something happen.
+// step plays one event, or another step, selected by what.
 func (p *pretend) step(t testing.TB, what byte) {
 	switch what % 16 {
-	case 0, 1, 2: // what is under way ends
+	case 0, 1, 2: // the current action ends
 		p.finish(t)
 	case 3, 4, 5:
 		p.deliver(t)
-	case 6: // the reply is lost, with the connection, and perhaps the request before it
+	case 6: // the reply is lost with the connection, and in some cases the request before it
 		if p.doing != waitForEvent && p.doing != joinSession {
 			if what < 128 {
 				p.execute()
 			}
-			if p.disconnect(); what%32 < 16 { // it hears of the connection first
+			if p.disconnect(); what%32 < 16 { // it learns of the connection's loss first
 				for len(p.events) > 0 {
 					p.deliver(t)
 				}
@@ -275,7 +274,7 @@ func (p *pretend) step(t testing.TB, what byte) {
 			p.away = false
 			p.events = append(p.events, machineEvent{kind: connected, epoch: p.epoch})
 		}
-	case 9: // the session ends; its node goes now, or later
+	case 9: // the session is lost; its node is deleted now, or later
 		p.away = true
 		p.watch = false
 		p.events = append(p.events, machineEvent{kind: sessionLost, epoch: p.epoch})
@@ -311,7 +310,7 @@ func (p *pretend) disconnect() {
 	}
 }
 
-// expire takes the nodes of sessions that are over away.
+// expire deletes the nodes of lost sessions.
 func (p *pretend) expire() {
 	if p.node && p.owner > 0 && p.owner != p.epoch {
 		p.drop()
@@ -335,7 +334,7 @@ func (p *pretend) deliver(t testing.TB) {
 	}
 }
 
-// settles lets nothing but the machine's own work go on, and reports whether that comes to an end.
+// settles plays only the machine's own actions, and requires that they come to an end.
 func (p *pretend) settles(t testing.TB) {
 	if p.away {
 		p.step(t, 8)
@@ -351,8 +350,8 @@ func (p *pretend) settles(t testing.TB) {
 	require.Fail(t, "it never comes to rest")
 }
 
-// lives lets things happen, and then the machine must come to rest with the node as it should be; closed,
-// with nothing left of it.
+// lives plays the steps. After them the machine must come to rest with the node as it should be, and, once closed, without a
+// node.
 func lives(t testing.TB, p *pretend, steps []byte) {
 	p.step(t, 8)
 	for _, s := range steps {
@@ -381,7 +380,7 @@ func lives(t testing.TB, p *pretend, steps []byte) {
 	require.False(t, p.node)
 }
 
-// dies closes it at some moment, among whatever happens: nothing of it is left.
+// dies closes the machine between the steps: no node of it may be left.
 func dies(t testing.TB, p *pretend, steps []byte) {
 	p.step(t, 8)
 	for i, s := range steps {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What the tests of all recipes share.
+// Shared by the tests of all recipes.
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
@@ -29,7 +29,7 @@ const path = "/services/web"
 
 var background = context.Background()
 
-// keep keeps a node, and waits until it is there.
+// keep creates a keeper, and waits until its node exists.
 func keep(t *testing.T, c *framework.Client, data string, opts ...node.Option) *node.Keeper {
 	t.Helper()
 	k, err := node.NewKeeper(c, path, []byte(data), opts...)
@@ -38,7 +38,7 @@ func keep(t *testing.T, c *framework.Client, data string, opts ...node.Option) *
 	return k
 }
 
-// has asserts what the server has at the path.
+// has asserts the owner and data of the server's node at the path.
 func has(t *testing.T, s *zktest.Server, owner int64, data string) {
 	t.Helper()
 	synctest.Wait()
@@ -48,7 +48,7 @@ func has(t *testing.T, s *zktest.Server, owner int64, data string) {
 	assert.Equal(t, owner, stat.EphemeralOwner)
 }
 
-// soon waits until it is so, for a virtual minute.
+// soon waits until is returns true, at most for a virtual minute.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for range 6000 {
@@ -60,10 +60,10 @@ func soon(t *testing.T, what string, is func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// ends closes a keeper, after which nothing is left.
+// ends closes a keeper, and asserts that nothing is left.
 func ends(t *testing.T, s *zktest.Server, k *node.Keeper) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(background, 5*time.Minute) // above the timeout of every session
+	ctx, cancel := context.WithTimeout(background, 5*time.Minute) // longer than each session's timeout
 	defer cancel()
 	require.NoError(t, k.Close(ctx))
 	assert.False(t, s.Exists(k.Path()), k.Path())

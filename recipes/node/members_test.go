@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// At a member without a quorum, which the client allows, nothing can be written. What is to be removed is
-// removed when there is a quorum again (found by the simulation: a claim's node stayed).
+// At a member without a quorum, which the client accepts, nothing can be written. Deletes are executed when there is a quorum
+// again (found by the simulation: a claim's node stayed).
 func TestAtAReadOnlyMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{ReadOnlyMode: true, LocalSessions: true})
@@ -52,9 +52,8 @@ func TestAtAReadOnlyMember(t *testing.T) {
 	})
 }
 
-// The reply to a create is lost, and the member that the client comes to next lags: it does not show the node
-// yet. Neither a keeper that is closed nor a claim that is given up believes that nothing is there (found by
-// the simulation).
+// The reply to a create is lost, and the next member that the client connects to lags: it does not have the node yet. Neither a
+// closed keeper nor a claim whose context has ended concludes that there is no node (found by the simulation).
 func TestAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{})
@@ -92,8 +91,8 @@ func TestAtAMemberThatLags(t *testing.T) {
 	})
 }
 
-// The reply to a create is lost, and the member that the client comes to next lags. The keeper looks after a write, so
-// it finds its node, and neither creates nor writes it again.
+// The reply to a create is lost, and the next member that the client connects to lags. The keeper reads after a write, so it
+// finds its node, and neither creates nor writes it again.
 func TestCreatedOnceAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{})
@@ -120,9 +119,8 @@ func TestCreatedOnceAtAMemberThatLags(t *testing.T) {
 	})
 }
 
-// The reply to a claim's delete is lost, and the member that the client comes to next lags: it shows the node
-// still, while another has the name. Its node is not taken for the one that was to be deleted (found by the
-// simulation).
+// The reply to a claim's delete is lost, and the next member that the client connects to lags: it still has the node, while
+// another client holds the name. Its node is not taken for the claim's (found by the simulation).
 func TestReleaseAtAMemberThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3, zktest.Config{})
@@ -153,7 +151,7 @@ func TestReleaseAtAMemberThatLags(t *testing.T) {
 	})
 }
 
-// through is a client that connects to one member, which may change.
+// through returns a client that connects only to one member, which may change.
 func through(t *testing.T, e *zktest.Ensemble, member *atomic.Int64) *framework.Client {
 	t.Helper()
 	c, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(40*time.Second),

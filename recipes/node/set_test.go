@@ -73,7 +73,7 @@ func TestSet(t *testing.T) {
 	})
 }
 
-// A removal whose caller does not wait, and a Keep of the same path: the new keeper begins when the old one has ended.
+// A Remove whose caller does not wait, and a Keep of the same path: the new keeper starts when the old one has ended.
 func TestSetKeepsWhatIsBeingRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -129,7 +129,7 @@ func TestSetRemovesDuringAKeep(t *testing.T) {
 		away.Release()
 		removed.End().OK()
 		kept.End().OK()
-		if s.Exists(path) { // the Keep was the later one
+		if s.Exists(path) { // the Keep came after the removal
 			assert.Equal(t, "b", data(t, s, path))
 		}
 		require.NoError(t, set.Close(background))

@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server never deletes a container that has had no child. So the node is made together with its child: a process may
-// end right after the create.
+// A server never deletes a container that has had no child. So the node is created together with its child: a process may end
+// right after the create.
 func TestTTLNodeHasItsChildFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ExtendedTypes: true})
@@ -57,7 +57,7 @@ func TestTTLWithoutExtendedTypes(t *testing.T) {
 	}
 }
 
-// The write to the child is refused: that is logged for each attempt, and the end of the keeper is not.
+// The write to the child is refused: each attempt is logged, and the end of the keeper is not.
 func TestTTLChildThatMayNotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ExtendedTypes: true})
@@ -72,7 +72,7 @@ func TestTTLChildThatMayNotBeWritten(t *testing.T) {
 	})
 }
 
-// A keeper takes over the node of a predecessor that has ended before it made the child.
+// A keeper adopts the node of a predecessor that has ended before it created the child.
 func TestTTLNodeWithoutAChild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{ExtendedTypes: true})

@@ -17,13 +17,13 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// allBut makes nodes with which nobody may do what perms says.
+// allBut creates nodes without the permissions perms.
 func allBut(perms framework.Perm) framework.Option {
 	return framework.WithDefaultACL(
 		framework.ACL{Perms: framework.PermAll &^ perms, Scheme: "world", ID: "anyone"})
 }
 
-// existsNeedsRead is so since 3.8.4 and 3.9.2.
+// existsNeedsRead reports whether exists needs READ, as from 3.8.4 and 3.9.2 on.
 func existsNeedsRead(p zktest.Profile) bool { return p == zktest.V39 || p == zktest.V38 }
 
 // onAll runs a test on a server of each profile, with a parent that all may read.
@@ -39,7 +39,7 @@ func onAll(t *testing.T, f func(t *testing.T, s *zktest.Server, profile zktest.P
 	}
 }
 
-// A claim whose owner may not READ its node is released, by what getACL tells, which ADMIN is enough for.
+// A claim whose owner may not READ its node is released by means of getACL, for which ADMIN is enough.
 func TestReleaseOfAnUnreadableClaim(t *testing.T) {
 	onAll(t, func(t *testing.T, s *zktest.Server, _ zktest.Profile) {
 		c := newClient(t, s, allBut(framework.PermRead))
@@ -60,7 +60,7 @@ func TestReleaseOfAnUnreadableClaim(t *testing.T) {
 	})
 }
 
-// With neither right a claim cannot tell its node from another's: it leaves both, and says what is missing.
+// With neither right a claim cannot distinguish its node from another's: it deletes neither, and the error has the missing right.
 func TestReleaseOfAClaimThatMayNotBeSeen(t *testing.T) {
 	onAll(t, func(t *testing.T, s *zktest.Server, profile zktest.Profile) {
 		c := newClient(t, s, allBut(framework.PermRead|framework.PermAdmin))
@@ -98,7 +98,7 @@ func TestKeeperOfAnUnreadableNode(t *testing.T) {
 	})
 }
 
-// With neither right a keeper says so, once in the log.
+// With neither right a keeper reports that, and logs it once.
 func TestKeeperOfANodeThatMayNotBeSeen(t *testing.T) {
 	onAll(t, func(t *testing.T, s *zktest.Server, profile zktest.Profile) {
 		var log bytes.Buffer
@@ -123,7 +123,7 @@ func TestKeeperOfANodeThatMayNotBeSeen(t *testing.T) {
 	})
 }
 
-// Beside another client's node that may not be seen a keeper ends at once: nothing of its own can be there.
+// If another client's node is at the path and may not be read, a keeper ends immediately: it can have no node there.
 func TestCloseBesideANodeThatMayNotBeSeen(t *testing.T) {
 	onAll(t, func(t *testing.T, s *zktest.Server, _ zktest.Profile) {
 		theirs := newClient(t, s, allBut(framework.PermRead|framework.PermAdmin))
@@ -139,14 +139,15 @@ func TestCloseBesideANodeThatMayNotBeSeen(t *testing.T) {
 	})
 }
 
-// If a node of its own may be there, and whose that is may not be seen, it ends at once, and says what is missing.
+// If there may be a node of its own, and its owner may not be read, a keeper ends immediately, and the error has the missing
+// right.
 func TestCloseOfANodeThatMayNotBeSeen(t *testing.T) {
 	onAll(t, func(t *testing.T, s *zktest.Server, profile zktest.Profile) {
 		c := newClient(t, s, allBut(framework.PermRead|framework.PermAdmin))
 		k, err := node.NewKeeper(c, path, nil)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		recipetest.Cut(t, s, c) // what is known of the node is in doubt then
+		recipetest.Cut(t, s, c) // after that it is not certain whose the node is
 		time.Sleep(time.Second)
 		began := time.Now()
 		err = k.Close(background)
