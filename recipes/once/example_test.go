@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// connect gives the examples a ZooKeeper and a client of it.
+// connect returns a ZooKeeper server for the examples, and a client of it.
 func connect() (*zktest.Server, *framework.Client) {
 	server, err := zktest.NewServer(zktest.Config{})
 	if err != nil {
@@ -30,7 +30,7 @@ func Example() {
 
 	jobs := once.New(client, "/cron")
 	noon := time.Date(2026, 11, 23, 12, 0, 7, 0, time.UTC)
-	for range 3 { // as many processes would
+	for range 3 { // stands for as many processes
 		outcome, err := jobs.Do(context.Background(), "report", once.At(noon, time.Hour),
 			func(_ context.Context, run once.Run) error {
 				fmt.Println("the report of", run.Slot)
@@ -66,7 +66,7 @@ func ExampleWithCatchUp() {
 	defer client.Close()
 
 	jobs := once.New(client, "/cron", once.WithCatchUp(24))
-	for _, hour := range []int{9, 12} { // nobody was there at 10 and 11
+	for _, hour := range []int{9, 12} { // no process ran at 10 and 11
 		now := time.Date(2026, 11, 23, hour, 0, 7, 0, time.UTC)
 		_, _ = jobs.Do(context.Background(), "report", once.At(now, time.Hour),
 			func(_ context.Context, run once.Run) error {

@@ -37,7 +37,7 @@ const (
 
 var background = context.Background()
 
-// policies are at least once and at most once.
+// policies are the two policies: at least once and at most once.
 var policies = map[string][]once.Option{"at least once": nil, "at most once": {once.AtMostOnce()}}
 
 func eachPolicy(t *testing.T, f func(t *testing.T, s *zktest.Server, opts []once.Option)) {
@@ -48,7 +48,7 @@ func eachPolicy(t *testing.T, f func(t *testing.T, s *zktest.Server, opts []once
 	}
 }
 
-// ledger is what was run, in order.
+// ledger records the runs, in order.
 type ledger struct {
 	mu   sync.Mutex
 	runs []string
@@ -75,7 +75,7 @@ func tidy(t *testing.T, s *zktest.Server, clients ...*framework.Client) {
 	recipetest.Tidy(t, clients...)
 }
 
-// The plain use: its nodes, and its requests.
+// Plain use: the nodes, and the requests.
 func TestDo(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		c, other := newClient(t, s), newClient(t, s)
@@ -89,7 +89,7 @@ func TestDo(t *testing.T) {
 		counts(t, s, "done before", map[string]int{"getData": 2})
 		require.Equal(t, once.Ran, do(t, j, once.Named("v2"), &l))
 		want := map[string]int{"getData": 2, "create2": 2, "getChildren2": 2, "delete": 1}
-		if opts != nil { // the record is made, and completed
+		if opts != nil { // the record is created, and later completed
 			want["multi"], want["create2"], want["setData"] = 1, 2, 1
 		}
 		counts(t, s, "run", want)
@@ -102,7 +102,7 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// All processes ask at the same time: one runs it, and the others learn that it is done.
+// All processes call Do at the same time: one runs the job, and the others return that it is done.
 func TestManyProcesses(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		s.Delay(0, time.Millisecond)
@@ -143,7 +143,7 @@ func TestManyProcesses(t *testing.T) {
 
 var errNot = errors.New("not today")
 
-// A function that fails is run again, or not, as the policy says.
+// A function that fails is run again or not, depending on the policy.
 func TestFailure(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		c := newClient(t, s)
@@ -167,9 +167,9 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// The winner's session is lost in the function: its context ends, and a process that waits takes over, or
-// learns that it was begun. If the function has returned nil all the same it is recorded, and the error says
-// what was.
+// The winner's session is lost during the function: its context ends. A waiting process runs the job, or returns that it was
+// begun, depending on the policy. If the function returns nil all the same, the run is recorded, and the error still reports the
+// lost session.
 func TestSessionLost(t *testing.T) {
 	for _, stops := range []bool{true, false} {
 		eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
@@ -228,7 +228,7 @@ func TestALockLostBeforeTheFunctionIsCalled(t *testing.T) {
 			eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 				c := newClient(t, s)
 				read := s.Inject(zktest.Fault{Op: "getData", PathPrefix: slots, After: 1, Action: zktest.Hold})
-				var held []bool // at each call
+				var held []bool // whether the lock is held, at each call
 				do := recipetest.Begin(t, func() (once.Outcome, error) {
 					return once.New(c, path, opts...).Do(background, "report", once.Named("a"),
 						func(ctx context.Context, run once.Run) error {
@@ -258,7 +258,7 @@ func deleteChildren(t *testing.T, s *zktest.Server, dir string) {
 	}
 }
 
-// Replies are lost, before or after the execution, to whatever Do sends: it is run once, and recorded.
+// Replies to each kind of Do's requests are lost, before or after the execution: the job is run once, and recorded.
 func TestLostReply(t *testing.T) {
 	for _, op := range []zktest.Op{"getData", "create2", "createContainer", "multi", "setData", "getChildren2", "delete"} {
 		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
@@ -279,9 +279,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// The reply to the record is lost, and the session with it. At least once: the function has run, so it is
-// recorded in the next session. At most once: the record is this call's, so it goes on under the lock of the
-// next session.
+// The reply to the record's write is lost, and so is the session. At least once: the function has run, so the run is recorded in
+// the next session. At most once: the record is this call's, so the call continues under the lock of the next session.
 func TestRecordAndSessionLost(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
 		eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
@@ -315,8 +314,8 @@ func TestRecordAndSessionLost(t *testing.T) {
 	}
 }
 
-// The record cannot be written. At most once: nothing is run. At least once: it has run, and the error says
-// that it may be run again.
+// The record cannot be written. At most once: nothing is run. At least once: the function has run, and the error reports that it
+// may run again.
 func TestNoRecord(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		c := newClient(t, s)
@@ -355,8 +354,8 @@ func TestNoRelease(t *testing.T) {
 	})
 }
 
-// The caller's context ends while the record is written: Do returns, the client goes on, and nobody else
-// begins before it is there.
+// The caller's context ends while the record is written: Do returns, the client retries the write, and no other process runs the
+// job before the record exists.
 func TestContextEndsBeforeTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -390,7 +389,7 @@ func TestContextEndsBeforeTheRecord(t *testing.T) {
 	})
 }
 
-// What was missed is skipped, or done first.
+// Missed slots are skipped, or run first.
 func TestCatchUp(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		c := newClient(t, s)
@@ -411,7 +410,7 @@ func TestCatchUp(t *testing.T) {
 		}
 		require.Equal(t, []string{"01", "04", "05", "06", "09", "10", "11", "12", "nd"}[:8], hours[:8])
 
-		// An error ends it, and the next one goes on.
+		// An error ends the catch-up, and the next call continues it.
 		times := 0
 		outcome, err := catching.Do(background, "report", at(15), func(context.Context, once.Run) error {
 			if times++; times == 2 {
@@ -425,11 +424,11 @@ func TestCatchUp(t *testing.T) {
 		require.Equal(t, once.Ran, do(t, catching, at(15), &l))
 		want := []string{"2026-11-23T14:00:00Z", "2026-11-23T15:00:00Z"}
 		if opts != nil {
-			want = want[1:] // the other was begun, and is not begun again
+			want = want[1:] // the earlier slot was begun, and is not begun again
 		}
 		require.Equal(t, want, l.runs)
 
-		// A record of a later slot, by a process whose clock is ahead, hides no missed one.
+		// A record of a later slot, written by a process whose clock is ahead, does not hide missed slots.
 		l.runs = nil
 		require.Equal(t, once.Ran, do(t, once.New(c, path, opts...), at(20), &l))
 		require.Equal(t, once.Ran, do(t, catching, at(17), &l))
@@ -438,7 +437,7 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// Old records go.
+// Old records are deleted.
 func TestKeep(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		c := newClient(t, s)
@@ -450,7 +449,7 @@ func TestKeep(t *testing.T) {
 			left, err := s.Children(slots)
 			require.NoError(t, err)
 			if records++; records > 10 {
-				records = 8 // the old ones go together: for most calls this costs one request
+				records = 8 // old records are deleted together: for most calls this costs one request
 			}
 			require.Len(t, left, records)
 			require.Equal(t, once.Done, do(t, j, once.Named(fmt.Sprint((max(i-7, 0)*7)%50)), &l), "the last eight stay")
@@ -459,8 +458,8 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// A child of the records' directory that cannot be deleted, since it has a child, is older than all records: the old records
-// are deleted nevertheless.
+// A child of the records' directory has a child, so it cannot be deleted; it is older than all records. The old records are
+// deleted all the same.
 func TestAChildThatIsNoRecordKeepsNoOldRecords(t *testing.T) {
 	eachPolicy(t, func(t *testing.T, s *zktest.Server, opts []once.Option) {
 		require.NoError(t, s.Create(slots+"/notes/page", nil))
@@ -527,7 +526,7 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// A run says how long it is certain to be alone, from the clock, and where its node is.
+// A run returns how long its hold is certain, by the clock, and the path of its node.
 func TestRunsRemaining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
