@@ -25,7 +25,7 @@ func Example() {
 	has := make([]atomic.Int32, len(names))
 	ctx, stop := context.WithCancel(context.Background())
 	var processes sync.WaitGroup
-	for i, name := range names { // as many processes would
+	for i, name := range names { // stands for as many processes
 		client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
 		if err != nil {
 			panic(err)
@@ -36,7 +36,7 @@ func Example() {
 			_ = a.Run(ctx, func(ctx context.Context, item assignment.Item) error {
 				has[i].Add(1)
 				defer has[i].Add(-1)
-				<-ctx.Done() // work on the shard item.Name() until it goes to another process
+				<-ctx.Done() // work on the shard item.Name() until it moves to another process
 				return nil
 			})
 		})

@@ -32,8 +32,8 @@ const (
 
 var background = context.Background()
 
-// world is who has which item, by what the members' functions see. It fails the test if two have one, or if a
-// token does not grow.
+// world records which member has which item, as its members' functions see it. It fails the test if two members have an item, or
+// if a token does not grow.
 type world struct {
 	t *testing.T
 	s *zktest.Server
@@ -50,7 +50,7 @@ type owned struct {
 	item assignment.Item
 }
 
-// story plays in a bubble, with a server.
+// story runs play in a bubble, with a server.
 func story(t *testing.T, play func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		play(t, &world{t: t, s: zktest.RunT(t), has: map[string]*owned{}, tokens: map[string]int64{}})
@@ -64,11 +64,11 @@ type process struct {
 	a     *assignment.Assignment
 	stop  context.CancelFunc
 	run   *recipetest.Call[struct{}]
-	work  assignment.Func // called while the item is there; nil: wait until it goes
+	work  assignment.Func // called while the member has the item; nil: wait until its context ends
 	ended []error         // the causes of its contexts' ends; guarded by w.mu
 }
 
-// start runs a member, with the work, or nil for one that waits.
+// start runs a member with this work; if it is nil, the member waits until its contexts end.
 func (w *world) start(id string, list []string, work assignment.Func, opts ...assignment.Option) *process {
 	w.t.Helper()
 	p := &process{w: w, c: recipetest.Client(w.t, w.s), work: work}
@@ -76,7 +76,7 @@ func (w *world) start(id string, list []string, work assignment.Func, opts ...as
 	return p
 }
 
-// begin runs the member, on the client that there is.
+// begin runs the member with its existing client.
 func (p *process) begin(id string, list []string, opts ...assignment.Option) {
 	p.a = assignment.New(p.c, path, list, append([]assignment.Option{assignment.WithID(id)}, opts...)...)
 	ctx, cancel := context.WithCancel(background)
@@ -112,7 +112,7 @@ func (p *process) has(ctx context.Context, item assignment.Item) error {
 	return ctx.Err()
 }
 
-// owners says who has what now, "1=a 2=b".
+// owners returns the present owners: "1=a 2=b".
 func (w *world) owners() string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -126,7 +126,7 @@ func (w *world) owners() string {
 	return strings.Join(all, " ")
 }
 
-// after asserts who has what when so much time has passed, and no sooner.
+// after asserts that the owners are as wanted after d, and not earlier.
 func (w *world) after(d time.Duration, want string) {
 	w.t.Helper()
 	if d > time.Millisecond {
@@ -138,7 +138,7 @@ func (w *world) after(d time.Duration, want string) {
 	require.Equal(w.t, want, w.owners(), "after %v", d)
 }
 
-// leave ends Run, and waits until that has returned.
+// leave ends Run, and waits for its return.
 func (p *process) leave() {
 	p.w.t.Helper()
 	p.stop()
@@ -146,7 +146,7 @@ func (p *process) leave() {
 	require.ErrorIs(p.w.t, err, context.Canceled)
 }
 
-// item is what is known of an item that somebody has.
+// item returns the record of an item that a member has.
 func (w *world) item(name string) *owned {
 	w.t.Helper()
 	synctest.Wait()
@@ -162,7 +162,7 @@ func (w *world) moves() int {
 	return w.moved
 }
 
-// clean asserts that nothing is left when all have left but the plan.
+// clean asserts that only the plan is left after all members have left.
 func (w *world) clean(list ...string) {
 	w.t.Helper()
 	time.Sleep(time.Second)

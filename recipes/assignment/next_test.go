@@ -89,7 +89,7 @@ func TestDecode(t *testing.T) {
 	require.Equal(t, `{"owners":{"":["3"],"a":["1","2"]}}`, string(encodePlan(map[string]string{"2": "a", "1": "a", "3": ""})))
 }
 
-// Whatever is read as a plan is written as one that reads the same.
+// Each plan that can be read is written so that it reads as the same.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"owners":{"":["3"],"a":["1","2"]},"later":true}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

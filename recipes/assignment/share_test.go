@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// team makes members with these weights, which have joined in this order: a, b, c, …
+// team returns members with these weights, which have joined in this order: a, b, c, …
 func team(weights ...int64) (members []groupMember) {
 	for i, w := range weights {
 		members = append(members, groupMember{string(rune('a' + i)), w, int64(100 + i)})
@@ -51,8 +51,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// parts says what is wrong with a sharing, "" if nothing is: every item once, to somebody who takes any, and to
-// each its part by weight, rounded down or up.
+// parts returns the error in a sharing, or "". Each item must have one owner, whose weight is not 0, and each member must have
+// its part by weight, rounded down or up.
 func parts(members []groupMember, items []string, owners map[string]string) string {
 	items = sortedItems(items)
 	if !slices.Equal(items, slices.Sorted(maps.Keys(owners))) {
@@ -84,7 +84,7 @@ func parts(members []groupMember, items []string, owners map[string]string) stri
 	return ""
 }
 
-// moves is how many items have another owner than before.
+// moves returns the number of items that change owners.
 func moves(before, after map[string]string) (n int) {
 	for item, owner := range after {
 		if before[item] != owner {
@@ -94,7 +94,7 @@ func moves(before, after map[string]string) (n int) {
 	return n
 }
 
-// fewest tries all sharings.
+// fewest returns the smallest number of moves, from a search of all sharings.
 func fewest(members []groupMember, items []string, before map[string]string) int {
 	best, owners := len(items), map[string]string{}
 	var try func(i int)
@@ -114,7 +114,7 @@ func fewest(members []groupMember, items []string, before map[string]string) int
 	return best
 }
 
-// drawn is what a seed makes of weights, items and their owners before, some of them gone.
+// drawn returns random weights, items and earlier owners, some of which are gone.
 func drawn(r *rand.Rand, mostMembers, mostItems int) (members []groupMember, items []string, before map[string]string) {
 	weights := make([]int64, r.IntN(mostMembers+1))
 	for i := range weights {
@@ -130,8 +130,8 @@ func drawn(r *rand.Rand, mostMembers, mostItems int) (members []groupMember, ite
 	return members, items, before
 }
 
-// Every item once, each member its part, the fewest moves, and then nothing moves any more; also if members and
-// items are told in another order.
+// Each item has one owner, each member its part, with the fewest moves, and a second sharing moves nothing. The order of members
+// and items makes no difference.
 func checkShare(t *testing.T, r *rand.Rand, members []groupMember, items []string, before map[string]string) map[string]string {
 	t.Helper()
 	after := sharePlan(members, items, before)
@@ -155,7 +155,7 @@ func TestShareMovesTheFewest(t *testing.T) {
 	}
 }
 
-// Of 1000 items shared by ten, a member that joins gets its part and nothing else moves; the same when it leaves.
+// 1000 items are shared by ten members: one that joins gets its part, and nothing else moves; the same when it leaves.
 func TestShareOfMany(t *testing.T) {
 	var items []string
 	for i := range 1000 {
@@ -177,7 +177,7 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// How large a plan is: see the package's documentation.
+// The size of a plan is as in the package's documentation.
 func TestSizeOfAPlan(t *testing.T) {
 	owners := map[string]string{}
 	for i := range 70_000 {

@@ -18,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Members join and leave: their items, the nodes, and how long it takes.
+// Members join and leave: their items, the nodes, and the time it takes.
 func TestJoinAndLeave(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(4), nil)
@@ -60,18 +60,18 @@ func TestJoinAndLeave(t *testing.T) {
 	})
 }
 
-// At rest nothing is sent but an exists per session timeout; and what a join, a move and a leave cost.
+// At rest a member sends only an exists per session timeout. The test also counts the requests of a join, a move and a leave.
 func TestTraffic(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		list := numbers(6)
 		w.start("a", list, func(ctx context.Context, _ assignment.Item) error {
 			<-ctx.Done()
-			time.Sleep(10 * time.Millisecond) // so the next one waits for it
+			time.Sleep(10 * time.Millisecond) // so that the next owner waits for it
 			return nil
 		})
 		time.Sleep(time.Second)
 		b := w.start("b", list, nil)
-		time.Sleep(10 * time.Second) // all locks have existed once, and all watches are set
+		time.Sleep(10 * time.Second) // all locks have existed once, and all watches are armed
 		b.leave()
 		time.Sleep(10 * time.Second)
 		w.s.ResetCounts()
@@ -91,16 +91,16 @@ func TestTraffic(t *testing.T) {
 		delete(at, "ping")
 		require.Equal(t, map[zktest.Op]int{
 			"create2": 2 + 3, "addWatch": 1, // the directory, its node, three locks
-			"multiRead": 3 + 1 + 2, // its load; the other hears of it; both hear of the plan
+			"multiRead": 3 + 1 + 2, // its reads at the start; the other member's after the join; both members' of the plan
 			"setData":   1,         // the plan
-			// Each lock is listed once; its waiter watches the one ahead, and its own.
-			// The members are listed before the plan is written.
+			// Each lock is listed once; its waiter watches its predecessor's node, and its own. The members are listed before the plan is
+			// written.
 			"getChildren2": 3 + 1, "getData": 3, "setWatches": 3, "delete": 3,
 		}, at)
 	})
 }
 
-// A member that is cut off knows, before another gets its items, that it has none; and comes back.
+// A disconnected member's holds are lost before another member gets its items; after its reconnect it has items again.
 func TestCutOff(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -110,7 +110,7 @@ func TestCutOff(t *testing.T) {
 		first := w.item("1")
 		blind := w.s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 		w.s.BlackHole(recipetest.Session(t, a.c), zktest.Both)
-		<-first.ctx.Done() // world fails if b has it meanwhile
+		<-first.ctx.Done() // world fails if b has it at the same time
 		require.ErrorIs(t, context.Cause(first.ctx), framework.ErrSessionLost)
 		require.False(t, first.item.Valid())
 		time.Sleep(10*time.Second + 2*settle)
@@ -121,7 +121,7 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// sortedOwners is who has what if a and b have one each: "1=a 2=b" whichever it is.
+// sortedOwners returns "1=a 2=b" if a and b have one item each, in either order, and otherwise the owners.
 func sortedOwners(w *world) string {
 	if got := w.owners(); got != "1=b 2=a" {
 		return got
@@ -129,8 +129,8 @@ func sortedOwners(w *world) string {
 	return "1=a 2=b"
 }
 
-// The first of the members, which is to write the plan, is cut off: the next one writes it a settle time later,
-// while the session of the first lives.
+// The first member, which should write the plan, loses its network: the next one writes it a settle time later, while the first
+// one's session lives.
 func TestTheFirstDoesNotWrite(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -145,7 +145,7 @@ func TestTheFirstDoesNotWrite(t *testing.T) {
 	})
 }
 
-// The session expires: what the member had goes on with the next session, or goes to another.
+// The session expires: the member's items continue in its next session, or move to another member.
 func TestExpiry(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -158,8 +158,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// An outage in which no session ends changes nothing, and neither does one in which somebody leaves: when the
-// servers are back his items move.
+// An outage in which no session expires changes nothing. If a member leaves during an outage, its items move after it.
 func TestOutage(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -185,14 +184,14 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A member stands still, with its clock and its timers: here its functions do not return. Its items stay until
-// they do, or until its session ends.
+// A member hangs, with its clock and timers; the test's functions do not return. Its items stay until they return, or until its
+// session ends.
 func TestHang(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		free := make(chan struct{})
 		hangs := func(ctx context.Context, item assignment.Item) error {
 			<-free
-			if context.Cause(ctx) == assignment.ErrMoved { // and until here it was this member's
+			if context.Cause(ctx) == assignment.ErrMoved { // until now it was this member's
 				assert.NoError(t, item.Context().Err())
 				assert.True(t, item.Valid())
 			}
@@ -203,7 +202,7 @@ func TestHang(t *testing.T) {
 		b := w.start("b", numbers(2), nil)
 		time.Sleep(time.Hour)
 		require.Equal(t, "1=a", w.owners(), "2 is to be b's, and a does not let it go")
-		free <- struct{}{} // of one of the two
+		free <- struct{}{} // for one of the two
 		free <- struct{}{}
 		time.Sleep(time.Second)
 		require.Equal(t, "1=a 2=b", w.owners())
@@ -225,7 +224,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// The function returns: it is called again, ever later, and the item does not move.
+// If the function returns it is called again, with growing pauses, and the item does not move.
 func TestTheFunctionReturns(t *testing.T) {
 	for name, end := range map[string]func() error{
 		"nil":    func() error { return nil },
@@ -252,7 +251,7 @@ func TestTheFunctionReturns(t *testing.T) {
 	}
 }
 
-// The list of items changes: for all, whoever has set it, and only once.
+// A new list of items is for all members, whichever member has set it, and is set only once.
 func TestSetItems(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -267,7 +266,7 @@ func TestSetItems(t *testing.T) {
 		require.NoError(t, a.a.SetItems(background, []string{"2", "4"}))
 		time.Sleep(time.Second)
 		require.Equal(t, "2=a 4=b", sorted24(w))
-		// A member that comes with another list sets it once, and the others do not set theirs again.
+		// A member that joins with another list sets it once, and the others do not set theirs again.
 		c := w.start("c", []string{"2", "4", "x"}, nil)
 		time.Sleep(5 * time.Second)
 		plan, err := a.a.Plan(background)
@@ -293,7 +292,7 @@ func sorted24(w *world) string {
 	return "2=a 4=b"
 }
 
-// SetItems without Run, with one that ends, across an outage, and with a list that is too long.
+// SetItems without Run, with a Run that ends, across an outage, and with a list that is too long.
 func TestSetItemsThatWaits(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		var tooMany []string
@@ -329,7 +328,7 @@ func TestSetItemsThatWaits(t *testing.T) {
 	})
 }
 
-// A SetItems that is overtaken by another of the same member returns together with that one.
+// A SetItems that is followed by another of the same member returns together with it.
 func TestSetItemsThatIsOvertaken(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(1), nil)
@@ -341,7 +340,7 @@ func TestSetItemsThatIsOvertaken(t *testing.T) {
 	})
 }
 
-// Weights: at first, and changed; with 0 a member gives all away.
+// Weights at the start, and changed; with 0 a member's items move to others.
 func TestWeights(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(4), nil)
@@ -363,7 +362,7 @@ func TestWeights(t *testing.T) {
 	})
 }
 
-// The plan is deleted, or something else is written there; a member's node is deleted: nobody loses anything.
+// The plan is deleted or overwritten, or a member's node is deleted: no member loses an item.
 func TestMeddling(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -396,7 +395,7 @@ func TestMeddling(t *testing.T) {
 		require.NoError(t, w.s.Set(members, []byte(`{"owners":{"who":["1"],"b":["2"]}}`)))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, "1=a 2=b", w.owners(), "given to nobody, and shared again")
-		// The lock's node: that is a loss, and the item is taken again.
+		// If the lock's node is deleted the hold is lost, and the item is acquired again.
 		locks, err := w.s.Children(items + "/1")
 		require.NoError(t, err)
 		require.NoError(t, w.s.Delete(items+"/1/"+locks[0]))
@@ -406,7 +405,7 @@ func TestMeddling(t *testing.T) {
 	})
 }
 
-// Whoever has the lock of an item has the item, member or not: Curator's mutex is one.
+// The holder of an item's lock has the item, member or not: it may be a Curator mutex.
 func TestAStrangerHasTheLock(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		c := recipetest.Client(t, w.s)
@@ -422,7 +421,7 @@ func TestAStrangerHasTheLock(t *testing.T) {
 	})
 }
 
-// A process that is started again with its id finds its items, if it is back within the settle time.
+// A process that restarts with its ID within the settle time keeps its items.
 func TestBackInTime(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -442,12 +441,12 @@ func TestBackInTime(t *testing.T) {
 	})
 }
 
-// So it does if the member that writes the plan has seen it go, and then nothing, since its connection was silent:
+// The same if the member that writes the plan has seen the process leave, and gets no events after that:
 //
 //  1. b leaves, and a sees that.
-//  2. a's connection becomes silent, and b comes back.
-//  3. The settle time is over, and a wants to write a plan without b.
-//  4. a's connection is as before, before a session timeout is near.
+//  2. a's connection becomes silent, and b restarts.
+//  3. The settle time ends, and a is about to write a plan without b.
+//  4. a's connection works again, long before a session timeout.
 func TestBackInTimeWhileTheWriterHearsNothing(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(2), nil)
@@ -473,7 +472,7 @@ func TestBackInTimeWhileTheWriterHearsNothing(t *testing.T) {
 	})
 }
 
-// A plan that was computed before another was written does not replace that, however late it comes.
+// A plan that was computed before another was written does not replace it, however late its write is executed.
 func TestAPlanThatComesLate(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(3), nil)
@@ -490,11 +489,11 @@ func TestAPlanThatComesLate(t *testing.T) {
 	})
 }
 
-// What a member has seen before it was cut off is no reason to write a plan when it is back:
+// A member writes no plan after a reconnect from what it has read before:
 //
-//  1. c leaves, and a sees that, and is cut off.
-//  2. b takes more than before.
-//  3. The settle time is over, and a is back.
+//  1. c leaves, a gets the event, and a is disconnected.
+//  2. b's weight, and so its share, grows.
+//  3. The settle time ends, and a reconnects.
 func TestAPlanIsOfWhatWasReadSinceTheReconnect(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		a := w.start("a", numbers(4), nil)
@@ -522,7 +521,7 @@ func TestAPlanIsOfWhatWasReadSinceTheReconnect(t *testing.T) {
 	})
 }
 
-// The replies to all writes are lost now and then: all have what they are to have in the end.
+// Replies to all kinds of writes are lost now and then: in the end each member has its items.
 func TestLostReplies(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		for _, op := range []zktest.Op{"setData", "create", "create2", "delete"} {
@@ -539,7 +538,7 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// Many members come at the same time, and go one after the other.
+// Many members join at the same time, and leave one after the other.
 func TestMany(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.s.Delay(0, time.Millisecond)
@@ -570,12 +569,12 @@ func TestMany(t *testing.T) {
 	})
 }
 
-// What is wrong is said before anything is sent.
+// Invalid arguments are reported before any request is sent.
 func TestArguments(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		c := recipetest.Client(t, w.s)
 		wait := func(ctx context.Context, _ assignment.Item) error { <-ctx.Done(); return nil }
-		synctest.Wait() // until it knows its server
+		synctest.Wait() // until the client knows its server
 		w.s.ResetCounts()
 		for _, bad := range []struct {
 			a  *assignment.Assignment
@@ -625,7 +624,7 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// Run ends with the client, and says so; a second Run is refused; and one may follow the other.
+// Run returns the error of the closed client; a second concurrent Run is refused; a later one is not.
 func TestRunEnds(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		p := w.start("a", numbers(1), nil)
@@ -648,7 +647,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// Without permission Run says so at once.
+// Without permission Run returns the error immediately.
 func TestNoPermission(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		require.NoError(t, w.s.Create(members, nil))
@@ -661,8 +660,8 @@ func TestNoPermission(t *testing.T) {
 	})
 }
 
-// A child of the members' directory that may not be read is no member, and does not keep the members from writing a plan,
-// whether it is older than the group or not.
+// A child of the members' directory that may not be read is no member, and does not keep the members from writing a plan, whether
+// or not it is older than the group.
 func TestAChildThatMayNotBeRead(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		other := recipetest.Client(t, w.s)
@@ -684,7 +683,7 @@ func TestAChildThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// Run returns at once when its context ends, also when the server hangs.
+// Run returns immediately when its context ends, even if the server hangs.
 func TestTheServerHangs(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		p := w.start("a", numbers(3), nil)
@@ -700,7 +699,7 @@ func TestTheServerHangs(t *testing.T) {
 	})
 }
 
-// What is passed from A to B and back before A's function has returned is A's again after that.
+// An item that moves from a to b and back, before a's function has returned, is a's again after the return.
 func TestThereAndBack(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		free := make(chan struct{})
@@ -723,7 +722,7 @@ func TestThereAndBack(t *testing.T) {
 	})
 }
 
-// A second process with the same id waits. It says whose node it waits for, in the log, and in the error of Run.
+// A second process with the same ID waits. The log and the error of Run have the session that it waits for.
 func TestAnIDThatAnotherHas(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		var log recipetest.Log
@@ -742,7 +741,7 @@ func TestAnIDThatAnotherHas(t *testing.T) {
 	})
 }
 
-// An unreadable plan is logged once, however often the group changes: the first time, and again if it is another.
+// An unreadable plan is logged once, however often the group changes, and again only if it is another plan.
 func TestAnUnreadablePlanIsLogged(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		var log recipetest.Log
@@ -768,14 +767,14 @@ func TestAnUnreadablePlanIsLogged(t *testing.T) {
 	})
 }
 
-// A refused acquire, a failure of the function under its item, and a refused release are logged; no item that moves is.
+// A refused acquire, an error of an item's function, and a refused release are logged; moves are not.
 func TestFailuresWithItemsAreLogged(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		var log recipetest.Log
 		refuse := func(op zktest.Op) {
 			w.s.Inject(zktest.Fault{Op: op, PathPrefix: items + "/1", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
 		}
-		require.NoError(t, w.s.Create(items+"/2/lock-0000000000", nil)) // which a waits for in vain
+		require.NoError(t, w.s.Create(items+"/2/lock-0000000000", nil)) // a waits for it in vain
 		calls := 0
 		a := &process{w: w, c: recipetest.Client(t, w.s, framework.WithLogger(log.Logger()))}
 		a.work = func(ctx context.Context, _ assignment.Item) error {
@@ -813,8 +812,8 @@ func TestFailuresWithItemsAreLogged(t *testing.T) {
 	})
 }
 
-// The servers refuse each plan: in the end the member waits from five to ten seconds before it writes again, and each
-// refusal is logged. When they accept a plan nothing has changed.
+// The servers refuse each plan: in the end the member waits from five to ten seconds before it writes again, and each refusal is
+// logged. When they accept a plan again, no item has moved.
 func TestAPlanIsRefused(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		var log recipetest.Log
@@ -836,7 +835,7 @@ func TestAPlanIsRefused(t *testing.T) {
 	})
 }
 
-// SetWeight between two Runs sends nothing: the member has that weight from its next Run on.
+// SetWeight between two Runs sends nothing: the weight is used from the next Run on.
 func TestAWeightThatIsSetBetweenTwoRuns(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.start("a", numbers(4), nil)
@@ -861,7 +860,7 @@ func TestAWeightThatIsSetBetweenTwoRuns(t *testing.T) {
 	})
 }
 
-// The reply to the write of a list is lost, or the write itself: Run and SetItems try again.
+// The reply to the write of a list is lost, or the write itself: Run and SetItems retry it.
 func TestTheWriteOfAListIsLost(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
 		story(t, func(t *testing.T, w *world) {
