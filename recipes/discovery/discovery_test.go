@@ -21,7 +21,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What is registered is found, by whoever asks, and costs what the package says.
+// Each client finds the registered instance, with the requests that the package documents.
 func TestPlainUseAndTraffic(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s)
@@ -83,7 +83,7 @@ func TestNothingThere(t *testing.T) {
 	})
 }
 
-// Each type has its kind of node, and Unregister takes all of them away, also if there was a number added.
+// Each type has its kind of node, and Unregister deletes each, also one with a number in its name.
 func TestTypes(t *testing.T) {
 	for kind, want := range map[discovery.Type]string{
 		discovery.Dynamic: "a", discovery.Static: "a", discovery.Permanent: "a",
@@ -122,7 +122,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// The session is lost while an update is made: what is made anew has the update. Nobody ever sees another.
+// The session is lost during an update: the node that is created again has the update. No client sees another version.
 func TestUpdateAcrossALostSession(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s)
@@ -149,7 +149,7 @@ func TestUpdateAcrossALostSession(t *testing.T) {
 	})
 }
 
-// A reconnect in the same session writes nothing: nobody sees the registration flap.
+// A reconnect in the same session writes nothing: no client sees the registration change.
 func TestReconnect(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s)
@@ -168,7 +168,8 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// A predecessor that was killed is replaced at once; of two that live the later is there, and the other waits.
+// The node of a predecessor that was killed is replaced immediately; of two live processes the later one is registered, and the
+// other waits.
 func TestSuccessor(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		first := register(t, newClient(t, s), web("a", "1"))
@@ -185,7 +186,7 @@ func TestSuccessor(t *testing.T) {
 	})
 }
 
-// A caller of Register that gives up leaves nothing, nor does one that is refused.
+// If Register's context ends, or Register is refused, nothing is left.
 func TestRegisterFails(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s)
@@ -216,7 +217,7 @@ func TestRegisterFails(t *testing.T) {
 	})
 }
 
-// An update that cannot be made changes nothing.
+// An update that is refused changes nothing.
 func TestUpdateRefused(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		r := register(t, newClient(t, s), web("a", "1"))
@@ -237,7 +238,7 @@ func TestUpdateRefused(t *testing.T) {
 	})
 }
 
-// Unregister is certain across an outage, also if its caller gives up.
+// Unregister works across an outage, even if its context ends.
 func TestUnregisterAcrossAnOutage(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s)
@@ -267,7 +268,7 @@ func TestUnregisterAcrossAnOutage(t *testing.T) {
 	})
 }
 
-// A cache goes through what happens, is kept without a connection, and tells the difference after it.
+// A cache follows the changes, keeps its instances without a connection, and reports the differences after it.
 func TestCacheAcrossAnOutage(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		for _, profile := range []zktest.Profile{zktest.V39, zktest.V35} {
@@ -306,7 +307,8 @@ func TestCacheAcrossAnOutage(t *testing.T) {
 	}
 }
 
-// What is no instance is left out, listed and logged once. The others are there, and so is it when it is mended.
+// A node that is no instance is left out, listed in Failures, and logged once. The other instances are there, and so is this one
+// when its data are corrected.
 func TestCorruptInstances(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		var log recipetest.Log
@@ -403,7 +405,7 @@ func TestClientClosedAndBadArguments(t *testing.T) {
 	})
 }
 
-// A client that compresses writes and reads compressed instances, and those that are not.
+// A client that compresses writes compressed instances, and reads compressed and uncompressed ones.
 func TestCompressed(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s, framework.WithCompression())
@@ -417,8 +419,8 @@ func TestCompressed(t *testing.T) {
 	})
 }
 
-// An instance that says that it goes with its process is none in a node of no session: nothing says that the process
-// lives. It is left out, and said so; when its process has registered it, it is there.
+// A dynamic instance in a node of no session is left out, since the node does not show that its process lives. That is reported.
+// Once its process has registered it, it is listed.
 func TestDynamicInstanceOfNoSession(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		var log recipetest.Log
@@ -437,7 +439,7 @@ func TestDynamicInstanceOfNoSession(t *testing.T) {
 		for _, err := range seen.Failures() {
 			require.ErrorContains(t, err, "no session")
 		}
-		synctest.Wait() // lines are queued
+		synctest.Wait() // until the log lines are written
 		assert.Equal(t, 4, strings.Count(log.String(), "cannot read a service instance; ignoring it"))
 		require.NoError(t, s.Delete(path+"/a"))
 		r := register(t, newClient(t, s), web("a", "1"))
@@ -446,7 +448,7 @@ func TestDynamicInstanceOfNoSession(t *testing.T) {
 	})
 }
 
-// A static instance that is there and may not be overwritten is not registered, and stays.
+// A static instance that may not be overwritten is not registered, and the existing node stays.
 func TestAStaticInstanceThatMayNotBeOverwritten(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		require.NoError(t, s.Create(path+"/a", []byte(`{"name":"web","id":"a","address":"10.0.0.1"}`)))
@@ -463,7 +465,7 @@ func TestAStaticInstanceThatMayNotBeOverwritten(t *testing.T) {
 	})
 }
 
-// If one of the instances cannot be read, for whatever reason, all are an error: a part would pass for the whole.
+// If one of the instances cannot be read, for any reason, Instances returns an error: a part would be taken for the whole.
 func TestInstancesAreAllOrAnError(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		for _, id := range []string{"a", "b", "c"} {
@@ -487,8 +489,8 @@ func TestInstancesAreAllOrAnError(t *testing.T) {
 	})
 }
 
-// A cache shows nothing until it has read all instances, however long that takes: with a part of them a provider would send
-// all work there.
+// A cache shows nothing until it has read all instances, however long that takes: with a part of them a provider would send all
+// work to that part.
 func TestCacheShowsNoPartOfTheInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Profile: zktest.V35})

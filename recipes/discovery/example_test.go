@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for _, id := range []string{"host-1", "host-2"} { // in reality each in a process of its own
+	for _, id := range []string{"host-1", "host-2"} { // in production each in its own process
 		me, err := services.Register(ctx, discovery.Instance[info]{
 			Name: "web", ID: id, Address: id + ".example", Port: 80, Payload: info{"1.0"},
 			URISpec: "{scheme}://{address}:{port}/",
@@ -50,7 +50,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for range 2 { // one after the other, beginning with any
+	for range 2 { // one after the other, starting with any
 		instance, err := provider.Instance()
 		fmt.Println(instance.URI(nil), instance.Payload.Version, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These are what Curator 5.4's JsonInstanceSerializer has written, byte for byte.
+// Written by Curator 5.4's JsonInstanceSerializer, byte for byte.
 const (
 	goldenFull = `{"name":"svc","id":"id-1","address":"10.0.0.1","port":80,"sslPort":443,"payload":"pl",` +
 		`"registrationTimeUTC":5,"serviceType":"DYNAMIC","uriSpec":{"parts":[{"value":"scheme","variable":true},` +
@@ -57,7 +57,7 @@ type info struct {
 	Tags    []string `json:"tags"`
 }
 
-// What Java says about the type of a payload is written as it writes it, and taken off.
+// The type that Java adds to a payload is written as Java writes it, and removed when read.
 func TestGoldenPayloads(t *testing.T) {
 	bothWays(t, around(`"s"`), "", of("s"))
 	bothWays(t, around(`1`), "", of(1))
@@ -83,7 +83,7 @@ func TestGoldenPayloads(t *testing.T) {
 	bothWays(t, around(`{"@class":"G$P","n":5}`), "ignored", of(classed{"G$P", 5}))
 }
 
-// A string of everything that needs care.
+// A string with each kind of character that needs an escape.
 func TestGoldenEscapes(t *testing.T) {
 	text := ""
 	for c := rune(0); c <= 0x20; c++ {
@@ -98,7 +98,7 @@ func TestGoldenEscapes(t *testing.T) {
 	assert.Equal(t, around(`"`+"\u00e4"+`\/\uD800\u0022 \u001F\u005C"`), string(odd))
 }
 
-// What Java reads and what it refuses, with the exceptions that are listed.
+// Text is read or refused as in Java, with the exceptions that are listed.
 func TestReading(t *testing.T) {
 	for text, want := range map[string]Instance[any]{
 		`{}`:                                             {},
@@ -159,7 +159,7 @@ func TestWritingRefused(t *testing.T) {
 	}
 }
 
-// As Curator's UriSpec takes it apart and builds it.
+// URIs are taken apart and built as in Curator's UriSpec.
 func TestURISpec(t *testing.T) {
 	for spec, want := range map[URISpec][]part{
 		"":          {},
@@ -187,7 +187,7 @@ func TestURISpec(t *testing.T) {
 	assert.Empty(t, Instance[any]{URISpec: "{x"}.URI(nil))
 }
 
-// Whatever is in a node, it is read or refused, and what was read is written so that it is read as the same.
+// Any data are either read or refused, and an instance that was read is written so that it reads as the same.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
 		goldenFull, goldenDisabled, goldenNulls, around(`{"@class":"x","k":[1]}`), around(`["a",["b"]]`), around(`[]`),
@@ -220,7 +220,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// An IPv6 address is in brackets where a URI has its host.
+// An IPv6 address is in brackets at the host's place in a URI.
 func TestURIOfAnIPv6Instance(t *testing.T) {
 	for spec, want := range map[URISpec]string{
 		"{scheme}://{address}:{port}/": "http://[::1]:80/",

@@ -52,7 +52,7 @@ func register(t *testing.T, c *framework.Client, i instance) *registration {
 	return r
 }
 
-// watch follows the service web.
+// watch returns a cache of the service web.
 func watch(t *testing.T, c *framework.Client) *cacheOf {
 	t.Helper()
 	w, err := services(t, c).Cache("web")
@@ -62,7 +62,7 @@ func watch(t *testing.T, c *framework.Client) *cacheOf {
 	return w
 }
 
-// text is a list of instances as ID=payload.
+// text returns a list of instances as ID=payload.
 func text(all []instance) string {
 	var words []string
 	for _, i := range all {
@@ -71,14 +71,14 @@ func text(all []instance) string {
 	return strings.Join(words, " ")
 }
 
-// shows asserts what a cache shows when everything has been told.
+// shows asserts a cache's instances after all events are handled.
 func shows(t *testing.T, c *cacheOf, want string) {
 	t.Helper()
 	synctest.Wait()
 	assert.Equal(t, want, text(c.Instances()))
 }
 
-// soon waits until it is so, for a virtual minute.
+// soon waits until is returns true, at most for a virtual minute.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for range 6000 {
@@ -95,7 +95,7 @@ func in(t *testing.T, f func(t *testing.T, s *zktest.Server)) {
 	synctest.Test(t, func(t *testing.T) { f(t, zktest.RunT(t)) })
 }
 
-// lists collects what a cache's Follow yields.
+// lists returns a function that returns the lists that a cache's Follow has yielded since the last call.
 func lists(t *testing.T, c *cacheOf) (told func() string) {
 	ctx, cancel := context.WithCancel(background)
 	all := make(chan string, 1000)

@@ -28,8 +28,8 @@ func (p *slowPayload) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// WaitSynced and the cache's goroutine decode the nodes at the same time. Only the former has read an instance that is deleted
-// before either ends: in whatever order they end, the instance is not listed in the end.
+// WaitSynced and the cache's goroutine decode the nodes at the same time. Only WaitSynced has read an instance that is deleted
+// before either ends: in whichever order they end, the instance is not listed in the end.
 func TestAnInstanceDeletedDuringASlowUpdateIsNotListed(t *testing.T) {
 	for name, goroutineFirst := range map[string]bool{"the goroutine ends first": true, "WaitSynced ends first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAnInstanceDeletedDuringASlowUpdateIsNotListed(t *testing.T) {
 				first := <-slowDecodings // the goroutine's
 				write(s.Create, "a", "fast")
 				waits := recipetest.Begin(t, func() (struct{}, error) { return struct{}{}, c.WaitSynced(background) })
-				second := <-slowDecodings // WaitSynced's, which has read a as well
+				second := <-slowDecodings // WaitSynced's, which has also read a
 				require.NoError(t, s.Delete(path+"/a"))
 				synctest.Wait()
 				if !goroutineFirst {
@@ -72,7 +72,8 @@ func TestAnInstanceDeletedDuringASlowUpdateIsNotListed(t *testing.T) {
 	}
 }
 
-// A reply to Instances is lost, or a request: the list and the instances are read again, as the retry policy allows.
+// The reply to a request of Instances is lost, or the request: the list and the instances are read again, as the retry policy
+// allows.
 func TestInstancesReadAgainAfterALostReply(t *testing.T) {
 	for _, op := range []zktest.Op{"getChildren2", "getData"} {
 		for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {

@@ -21,7 +21,7 @@ func provider(t *testing.T, c *cacheOf, opts ...discovery.ProviderOption) *disco
 	return p
 }
 
-// ids are the IDs that a provider chooses, one after the other.
+// ids returns the IDs of the next n instances that a provider chooses.
 func ids(t *testing.T, p *discovery.Provider[string], n int) (all string) {
 	t.Helper()
 	synctest.Wait()
@@ -33,7 +33,7 @@ func ids(t *testing.T, p *discovery.Provider[string], n int) (all string) {
 	return all
 }
 
-// Those who look at the same time do not all begin with the same instance.
+// Providers that start at the same time do not all start with the same instance.
 func TestRoundRobinBeginsWithAny(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		c := newClient(t, s)
@@ -69,7 +69,7 @@ func TestStrategies(t *testing.T) {
 		for !strings.HasSuffix(first, "b") {
 			first += ids(t, robin, 1)
 		}
-		// It goes on where it was, whoever comes and goes.
+		// The round continues at its place when instances come and go.
 		require.NoError(t, all["c"].Unregister(background))
 		all["d"] = register(t, newClient(t, s), web("d", ""))
 		assert.Equal(t, "dabd", ids(t, robin, 4))
@@ -89,7 +89,7 @@ func TestStrategies(t *testing.T) {
 	})
 }
 
-// An instance that fails is left alone, for a time from the first error on, or until it has registered anew.
+// An instance with errors is not chosen for a time from the first error on, or until it has registered again.
 func TestDownInstances(t *testing.T) {
 	in(t, func(t *testing.T, s *zktest.Server) {
 		seen := watch(t, newClient(t, s))
