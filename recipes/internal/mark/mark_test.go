@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The outcome depends on whether the mark or the write was refused, and on the tries before.
+// The outcome depends on whether the mark or the write was refused, and on the earlier tries.
 func TestOutcomeOf(t *testing.T) {
 	refused := func(index int, err error) error {
 		return fmt.Errorf("transaction: %w", &framework.TransactionError{Index: index, Op: "setData", Err: err})
@@ -53,7 +53,7 @@ func currentSession(t *testing.T, c *framework.Client) *framework.Session {
 	return session
 }
 
-// A write whose reply is lost is sent again: the mark shows that it was executed, and keeps it from being executed twice.
+// A write whose reply is lost is retried: the mark shows that it was executed, and prevents a second execution.
 func TestARepeatedWriteIsExecutedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -118,7 +118,7 @@ func TestAMarkServesItsSession(t *testing.T) {
 	})
 }
 
-// NotExecuted keeps what err is, but for an unknown outcome: the write was not sent, so it can be sent again.
+// NotExecuted keeps the error, except for an unknown outcome: the write was not sent, so it can be retried.
 func TestNotExecuted(t *testing.T) {
 	lost := fmt.Errorf("read: %w", framework.ErrConnectionLoss)
 	require.ErrorIs(t, lost, framework.ErrOutcomeUnknown)
