@@ -15,12 +15,12 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// inBackground is what every lock and lease has.
+// inBackground is implemented by each lock and lease.
 type inBackground interface {
 	ReleaseInBackground(then ...func(error))
 }
 
-// backgroundKinds are the kinds of lock, and several locks as one.
+// backgroundKinds are the kinds of lock, and a multi-lock.
 func backgroundKinds() []kind {
 	return append(slices.Clone(kinds), kind{name: "multi", dirs: own, make: func(
 		c *framework.Client, loss framework.LossPolicy,
@@ -39,8 +39,8 @@ func backgroundStory(t *testing.T, play func(t *testing.T, s *zktest.Server, k k
 	}
 }
 
-// The call returns at once, when the hold has ended and the delete is on its way; the caller's next acquire
-// goes in the same flight.
+// The call returns immediately: the hold has ended and the delete is in flight. The caller's next acquire is sent in the same
+// flight.
 func TestReleaseInBackground(t *testing.T) {
 	backgroundStory(t, func(t *testing.T, s *zktest.Server, k kind) {
 		const trip = time.Second
@@ -73,7 +73,7 @@ func TestReleaseInBackground(t *testing.T) {
 	})
 }
 
-// There is no server: the caller does not wait for one. The client continues when it is back.
+// No server can be reached: the caller does not wait. The client deletes the nodes after its reconnect.
 func TestReleaseInBackgroundWithoutAServer(t *testing.T) {
 	backgroundStory(t, func(t *testing.T, s *zktest.Server, k kind) {
 		c := recipetest.Client(t, s)
@@ -90,7 +90,7 @@ func TestReleaseInBackgroundWithoutAServer(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(3 * time.Second) // less than the session timeout
 		away.Remove()
-		<-told // it may say that it does not know
+		<-told // the outcome may be unknown
 		if next != nil {
 			release(t, next.End().OK())
 		}
@@ -99,7 +99,7 @@ func TestReleaseInBackgroundWithoutAServer(t *testing.T) {
 	})
 }
 
-// What was released without waiting is gone when Close returns, and the caller has been told.
+// Nodes released in the background are deleted when Close returns, and the callback has been called.
 func TestCloseAfterReleaseInBackground(t *testing.T) {
 	backgroundStory(t, func(t *testing.T, s *zktest.Server, k kind) {
 		c := recipetest.Client(t, s)
@@ -112,7 +112,7 @@ func TestCloseAfterReleaseInBackground(t *testing.T) {
 	})
 }
 
-// Of those who share a hold only the last one gives it back; each has a callback of its own.
+// Of two callers that share a hold only the last one releases it; each has its own callback.
 func TestReleaseInBackgroundOfOneOfTwo(t *testing.T) {
 	for _, k := range kinds {
 		if k.first == 0 {
@@ -141,7 +141,7 @@ func TestReleaseInBackgroundOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// A lost hold reports the loss, and a refusal without a callback is in the log.
+// A lost hold's callback gets the loss; a refused delete without a callback is logged.
 func TestReleaseInBackgroundThatFails(t *testing.T) {
 	backgroundStory(t, func(t *testing.T, s *zktest.Server, k kind) {
 		var log recipetest.Log

@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// One program has a typing error in its connect string. It must not work in a tree of its own: nothing makes
-// the wrong chroot, and every recipe reports the error.
+// One program has a typing error in its connect string. It must not work in a separate tree: no call creates the wrong chroot,
+// and every recipe reports the error.
 func TestNoRecipeMakesTheChroot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
@@ -118,7 +118,7 @@ func TestNoRecipeMakesTheChroot(t *testing.T) {
 				assert.ErrorContains(t, err, "/prod/shpo", name)
 				cancel()
 			}
-			if name == "get count" { // which makes nothing
+			if name == "get count" { // it creates nothing
 				continue
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -23,8 +23,8 @@ import (
 
 func idle(context.Context) error { return nil }
 
-// The error of a wait that reaches its deadline says where it waited and why there is no connection, both if
-// there never was one and if it was lost during the wait; it says each of these once.
+// The error of a wait that reaches its deadline contains the place of the wait and the reason for the missing connection, each
+// once. It does so whether there was never a connection or it was lost during the wait.
 func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 	waits := map[string]func(ctx context.Context, c *framework.Client) error{
 		"mutex": func(ctx context.Context, c *framework.Client) error {

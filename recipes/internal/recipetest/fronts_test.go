@@ -18,10 +18,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The stories here are about what line.Front does for the callers of one value: the one node that they have, one after the
-// other in a Cohort, and together as Readers. Only their options and what a try finds out are in the recipes' tests.
+// These stories test line.Front, with which the callers of one value share one node: in turn in a Cohort, at the same time as
+// Readers. The recipes' own tests have only their options and the results of tries.
 
-// front is a kind whose values stand in line with one node for all their callers.
+// front is a kind whose values contend with one node for all their callers.
 type front struct {
 	name     string
 	together bool // callers hold at the same time
@@ -29,11 +29,11 @@ type front struct {
 	rival    kind
 }
 
-// frontOptions are those that a story needs; without them the values are the recipe's defaults, except that a node lasts.
+// frontOptions are the options of the stories; by default they are the recipe's, with bounds large enough for a node to last.
 type frontOptions struct {
 	strict    bool // a lost connection is a loss
 	revocable bool
-	keeps     bool // without a user, if the front can
+	keeps     bool // keeps the node without a user, if the front can
 	one       bool // only one turn, or one caller that joins
 }
 
@@ -73,7 +73,7 @@ var fronts = []front{
 	}, writers},
 }
 
-// frontStory runs with each kind of front, in a bubble of its own.
+// frontStory runs play with each kind of front, in its own bubble.
 func frontStory(t *testing.T, play func(t *testing.T, s *zktest.Server, f front)) {
 	for _, f := range fronts {
 		t.Run(f.name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func frontStory(t *testing.T, play func(t *testing.T, s *zktest.Server, f front)
 	}
 }
 
-// take acquires at once.
+// take acquires, and must not wait.
 func (a acquireFunc) take(t *testing.T) mutex.Held {
 	t.Helper()
 	held, err := a(background)
@@ -91,7 +91,7 @@ func (a acquireFunc) take(t *testing.T) mutex.Held {
 	return held
 }
 
-// begin begins to acquire on another goroutine.
+// begin starts an acquire on another goroutine.
 func (a acquireFunc) begin(t *testing.T, ctx context.Context) *recipetest.Call[mutex.Held] {
 	return recipetest.Begin(t, func() (mutex.Held, error) { return a(ctx) })
 }
@@ -110,8 +110,8 @@ func cleanLock(t *testing.T, s *zktest.Server, clients ...*framework.Client) {
 	recipetest.Tidy(t, clients...)
 }
 
-// The session ends: so do the holds of all that share the node. Who waits, or comes then, waits for another node, in the next
-// session.
+// The session is lost, and so are the holds of all callers that share the node. Waiting and later callers get another node, in
+// the next session.
 func TestAFrontLosesItsSession(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		c := recipetest.Client(t, s)
@@ -155,7 +155,7 @@ func TestAFrontLosesItsSession(t *testing.T) {
 	})
 }
 
-// An administrator deletes the node: the holds of all that share it end, and the next caller has another.
+// An administrator deletes the node: the holds of all callers that share it are lost, and the next caller gets another.
 func TestAFrontLosesItsNode(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		acquire, _ := f.make(recipetest.Client(t, s), frontOptions{})
@@ -166,7 +166,7 @@ func TestAFrontLosesItsNode(t *testing.T) {
 		} else {
 			next = acquire.begin(t, background).Waits()
 		}
-		time.Sleep(time.Second) // the hold watches its node
+		time.Sleep(time.Second) // so that the hold watches its node
 		require.NoError(t, s.Delete(pathOf(all[0])))
 		for _, held := range all {
 			lostBy(t, held, framework.ErrNodeDeleted)
@@ -185,8 +185,8 @@ func TestAFrontLosesItsNode(t *testing.T) {
 	})
 }
 
-// Without a connection the node has further users as long as the session is certain, and none with a policy for which a lost
-// connection is a loss.
+// Without a connection further callers may use the node as long as the session is certain; with framework.SuspendedIsLoss none
+// may.
 func TestAFrontWithoutAConnection(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		c := recipetest.Client(t, s)
@@ -227,7 +227,7 @@ func TestAFrontWithoutAConnection(t *testing.T) {
 	})
 }
 
-// A caller that gives up leaves alone; when all have, the node is deleted, and the next caller has another one.
+// If a caller's context ends, the others stay; if all contexts end, the node is deleted, and the next caller gets another.
 func TestCallersOfAFrontGiveUp(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		other := recipetest.Client(t, s)
@@ -252,7 +252,7 @@ func TestCallersOfAFrontGiveUp(t *testing.T) {
 		release(t, held)
 		cleanLock(t, s)
 
-		for _, late := range []bool{false, true} { // or the next comes before the node is gone
+		for _, late := range []bool{false, true} { // true: the next caller arrives after the node's delete
 			lock = f.rival.acquire(t, other)
 			ctx, cancel := context.WithCancel(background)
 			all := []*recipetest.Call[mutex.Held]{}
@@ -277,7 +277,7 @@ func TestCallersOfAFrontGiveUp(t *testing.T) {
 	})
 }
 
-// The reply to each of the requests is lost: one node, and nothing is left.
+// The reply to each of the requests is lost: there is one node, and nothing is left.
 func TestAFrontLosesAReply(t *testing.T) {
 	for _, op := range []zktest.Op{"create2", "getChildren2", "delete"} {
 		t.Run(string(op), func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestAFrontLosesAReply(t *testing.T) {
 					Session: recipetest.Session(t, c), Op: op, PathPrefix: lockPath, Action: zktest.LoseReply,
 				})
 				calls := []*recipetest.Call[mutex.Held]{acquire.begin(t, background), nil}
-				synctest.Wait() // so it is the first in the local line
+				synctest.Wait() // so that it is the first in the local line
 				calls[1] = acquire.begin(t, background)
 				first := calls[0].End().OK()
 				if !f.together {
@@ -311,14 +311,14 @@ func TestAFrontLosesAReply(t *testing.T) {
 	}
 }
 
-// The client is closed: the callers that wait get that error, and so do those that hold.
+// The client is closed: waiting callers get that error, and so do holders.
 func TestAFrontOfAClosedClient(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		other, c := recipetest.Client(t, s), recipetest.Client(t, s)
 		acquire, try := f.make(c, frontOptions{})
 		held := acquire.take(t)
 		lock := f.rival.waiting(t, other)
-		busy, _ := f.make(c, frontOptions{}) // behind that one
+		busy, _ := f.make(c, frontOptions{}) // waits behind the rival
 		waiters := []*recipetest.Call[mutex.Held]{busy.begin(t, background).Waits(), busy.begin(t, background).Waits()}
 		require.NoError(t, c.Close())
 		for _, waiter := range waiters {
@@ -335,7 +335,7 @@ func TestAFrontOfAClosedClient(t *testing.T) {
 	})
 }
 
-// With the view of a session no caller waits for another session.
+// With the view of a session no caller waits for a later session.
 func TestAFrontOfASession(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		in, err := recipetest.Client(t, s).Session(background)
@@ -352,8 +352,8 @@ func TestAFrontOfASession(t *testing.T) {
 	})
 }
 
-// A caller that re-enters has the hold until the last release, and sends nothing; also through another value, and when no other
-// caller may have the node.
+// A caller that re-enters holds until the last release, and sends nothing; also through another value, and when no other caller
+// may use the node.
 func TestAFrontIsReentered(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		c := recipetest.Client(t, s)
@@ -385,7 +385,7 @@ func TestAFrontIsReentered(t *testing.T) {
 		require.ErrorIs(t, context.Cause(derived), framework.ErrReleased)
 		lock := other.OK()
 
-		// A hold that has ended lets no caller in.
+		// A hold that has ended is not entered again.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(outer.Context()), time.Second)
 		defer cancel()
 		_, err = acquire(limited)
@@ -397,7 +397,7 @@ func TestAFrontIsReentered(t *testing.T) {
 	})
 }
 
-// All that share the node are asked to release; the next caller has another node, which no client has asked to release.
+// All callers that share the node get the request to release; the next caller gets another node, without a request.
 func TestAFrontIsRevoked(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		other := recipetest.Client(t, s)
@@ -435,7 +435,7 @@ func TestAFrontIsRevoked(t *testing.T) {
 	})
 }
 
-// A hook that ends the goroutine it runs on costs the callers that wait an error, and no more.
+// If a hook ends its goroutine, waiting callers get an error, and nothing else breaks.
 func TestAHookEndsAGoroutineOfAFront(t *testing.T) {
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
 		var strikes atomic.Bool
@@ -464,7 +464,7 @@ func TestAHookEndsAGoroutineOfAFront(t *testing.T) {
 			cleanLock(t, s)
 		}
 
-		// At the end of a hold: the node goes all the same, and the next caller has its turn.
+		// At the end of a hold: the node is deleted all the same, and the next caller is granted.
 		acquire := with(framework.Hooks{
 			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
 				return ctx, func(error) { strike() }
@@ -492,7 +492,7 @@ func TestAHookEndsAGoroutineOfAFront(t *testing.T) {
 			cleanLock(t, s)
 		}
 
-		// At the end of an Acquire: no caller has the hold.
+		// At the end of an Acquire: no caller holds.
 		acquire = with(framework.Hooks{
 			Queue: func(framework.Queue) {},
 			Acquire: func(ctx context.Context, _ framework.Acquisition) (context.Context, func(error)) {
@@ -515,8 +515,8 @@ func TestAHookEndsAGoroutineOfAFront(t *testing.T) {
 	})
 }
 
-// What a hook has made of the hold's context may use the value whenever it is asked: no lock is held then. Here the
-// caller that comes first learns from the clock that the hold is over.
+// A context from a hook may call the value at any time: the Front holds no mutex while it calls the context. Here the first
+// caller learns of the loss by the clock.
 func TestAFrontAsksNoContextUnderItsLock(t *testing.T) {
 	recipetest.NoDeadlock(t)
 	frontStory(t, func(t *testing.T, s *zktest.Server, f front) {
@@ -537,7 +537,7 @@ func TestAFrontAsksNoContextUnderItsLock(t *testing.T) {
 		})), frontOptions{keeps: true})
 		before := acquire.take(t)
 		if !f.together {
-			release(t, before) // it is kept
+			release(t, before) // the node is kept
 		}
 		time.Sleep(time.Millisecond)
 		armed.Store(true)

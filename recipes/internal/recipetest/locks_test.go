@@ -28,8 +28,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The stories here hold for everything that one holds at a time, and for readers beside a writer. What is special to a
-// recipe is in its own tests.
+// These stories hold for all locks with one holder at a time, and for readers with a writer. Each recipe's own features are in
+// its own tests.
 
 const lockPath = "/locks/shared"
 
@@ -40,16 +40,16 @@ type acquireFunc func(ctx context.Context) (mutex.Held, error)
 // kind is a kind of lock.
 type kind struct {
 	name  string
-	dirs  []string // those that are empty in the end
-	line  string   // where waiters stand
-	first int      // index of the first waiter there; 0 if holders do not stand in line
-	lists int      // how many lists a grant after a reconnect takes
+	dirs  []string // those that must be empty in the end
+	line  string   // the directory of the waiters
+	first int      // index of the first waiter there; 0 if holders have no node there
+	lists int      // how many lists a grant after a reconnect needs
 	make  func(c *framework.Client, loss framework.LossPolicy) (acquire, try acquireFunc)
-	// against is another kind, if several of this one hold at a time: one that they exclude.
+	// against, if several of this kind can hold at a time, is a kind that cannot hold at the same time.
 	against *kind
 }
 
-// rival is a kind that cannot hold beside this one.
+// rival returns a kind that cannot hold at the same time as this one.
 func (k kind) rival() kind {
 	if k.against != nil {
 		return *k.against
@@ -68,7 +68,7 @@ func of[H mutex.Held](f func(context.Context) (H, error)) acquireFunc {
 	}
 }
 
-// both takes both leases of a semaphore.
+// both acquires both leases of a semaphore.
 func both(f func(context.Context, int) (*semaphore.Lease, error)) acquireFunc {
 	return of(func(ctx context.Context) (*semaphore.Lease, error) { return f(ctx, 2) })
 }
@@ -113,7 +113,7 @@ var kinds = []kind{
 	}, nil},
 }
 
-// some is the configuration of a server like one release or another, by the test's name.
+// some returns the configuration of a server of one release or another, chosen by the test's name.
 func some(t *testing.T) zktest.Config {
 	all := zktest.Profiles()
 	profile := all[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(all))]
@@ -121,7 +121,7 @@ func some(t *testing.T) zktest.Config {
 	return zktest.Config{Profile: profile}
 }
 
-// story runs with each kind of lock, in a bubble of its own.
+// story runs play with each kind of lock, in its own bubble.
 func story(t *testing.T, play func(t *testing.T, s *zktest.Server, k kind)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func (k kind) acquire(t *testing.T, c *framework.Client) mutex.Held {
 	return held
 }
 
-// begin begins to acquire on another goroutine.
+// begin starts an acquire on another goroutine.
 func (k kind) begin(
 	t *testing.T, c *framework.Client, loss framework.LossPolicy,
 ) *recipetest.Call[mutex.Held] {
@@ -147,13 +147,13 @@ func (k kind) begin(
 	return recipetest.Begin(t, func() (mutex.Held, error) { return acquire(background) })
 }
 
-// waiting begins to acquire, and returns when that waits.
+// waiting starts an acquire, and returns when it waits.
 func (k kind) waiting(t *testing.T, c *framework.Client) *recipetest.Call[mutex.Held] {
 	t.Helper()
 	return k.begin(t, c, framework.SessionOnly).Waits()
 }
 
-// standing are the paths of those that stand in line, first in line first, without a holder.
+// standing returns the paths of the waiters in their order.
 func (k kind) standing(t *testing.T, s *zktest.Server) []string {
 	t.Helper()
 	synctest.Wait()
@@ -172,7 +172,7 @@ func (k kind) clean(t *testing.T, s *zktest.Server) {
 	recipetest.Clean(t, s, k.dirs...)
 }
 
-// pathOf is the path of a held node.
+// pathOf returns the path of a holder's node.
 func pathOf(held mutex.Held) string {
 	switch held := held.(type) {
 	case interface{ Path() string }:
@@ -183,7 +183,7 @@ func pathOf(held mutex.Held) string {
 	panic("no path")
 }
 
-// guardsOf are the operations that make a transaction depend on what is held.
+// guardsOf returns the operations that make a transaction depend on the hold.
 func guardsOf(held mutex.Held) []framework.TransactionOp {
 	switch held := held.(type) {
 	case interface {
@@ -223,7 +223,7 @@ func unreachable(s *zktest.Server) *zktest.Injection {
 	return s.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
 }
 
-// While the server hangs, every call returns when its context ends, and the nodes go when the server is back.
+// While the server hangs, every call returns when its context ends, and the nodes are deleted after that.
 func TestCancelWhileTheServerHangs(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		c := recipetest.Client(t, s)
@@ -237,7 +237,7 @@ func TestCancelWhileTheServerHangs(t *testing.T) {
 	})
 }
 
-// Somebody is faster between the look and the create of a try: it leaves nothing.
+// Another client acquires between the list and the create of a try: the try leaves nothing.
 func TestTryAcquireBacksOut(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -263,8 +263,8 @@ func TestTryAcquireBacksOut(t *testing.T) {
 	})
 }
 
-// An administrator deletes the waiter's node, again and again. The next one in line watches it; others, and
-// readers and writers, look once in about a session timeout.
+// An administrator deletes the waiter's node repeatedly. The next waiter watches it; other waiters, and readers and writers, read
+// about once per session timeout.
 func TestOwnNodeDeletedWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		held := k.rival().acquire(t, recipetest.Client(t, s))
@@ -312,8 +312,7 @@ func TestClientClosed(t *testing.T) {
 	})
 }
 
-// The node ahead goes while the waiter is disconnected: the event comes with the reconnect, and the list
-// decides.
+// The predecessor's node is deleted while the waiter is disconnected: the event arrives after the reconnect, and a list decides.
 func TestHandOverWhileDisconnected(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -360,8 +359,8 @@ func TestExpiryWhileWaiting(t *testing.T) {
 	})
 }
 
-// CURATOR-604: the waiter's session is over for the client, which is connected again, while the server still
-// has the old node in line. The lock is granted to no node but the new session's.
+// CURATOR-604: for its client, which has reconnected, the waiter's session is lost, while the server still has its old node in
+// the line. Only the new session's node is granted the lock.
 func TestNoGrantOnTheNodeOfADeadSession(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -406,7 +405,7 @@ func TestExpiryWhileHolding(t *testing.T) {
 	})
 }
 
-// P1: the holder is cut off without a sign. Its context ends before the next one is granted the lock.
+// P1: the holder loses its network without notice. Its context ends before the next grant.
 func TestBlackHoleWhileHolding(t *testing.T) {
 	for seed := range uint64(50) {
 		story(t, func(t *testing.T, s *zktest.Server, k kind) {
@@ -417,7 +416,7 @@ func TestBlackHoleWhileHolding(t *testing.T) {
 			time.Sleep(recipetest.Below(random, 5*time.Second))
 			direction := []zktest.Direction{zktest.Both, zktest.FromClient, zktest.ToClient}[random.IntN(3)]
 			s.BlackHole(recipetest.Session(t, a), direction)
-			blind := unreachable(s) // no way back either
+			blind := unreachable(s) // it cannot reconnect either
 			lost := make(chan time.Time, 1)
 			context.AfterFunc(held.Context(), func() { lost <- time.Now() })
 			next := waiter.End()
@@ -445,7 +444,7 @@ func TestLossPolicies(t *testing.T) {
 		recipetest.Cut(t, s, c)
 		time.Sleep(3 * time.Second)
 		lostBy(t, held, framework.ErrSuspended)
-		if k.name != "cohort" { // which has others to think of
+		if k.name != "cohort" { // a Cohort deletes its node, for its other callers
 			require.True(t, s.Exists(pathOf(held)), "it has to be released all the same")
 		}
 		require.ErrorIs(t, held.Release(background), framework.ErrSuspended)
@@ -453,7 +452,7 @@ func TestLossPolicies(t *testing.T) {
 	})
 }
 
-// With SuspendedIsLoss a turn that comes while the connection is away is taken when it is back.
+// With SuspendedIsLoss a waiter that becomes the first while it is disconnected is granted after its reconnect.
 func TestTurnComesWhileSuspended(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -472,8 +471,8 @@ func TestTurnComesWhileSuspended(t *testing.T) {
 	})
 }
 
-// The connection goes at the very moment of the grant: with SuspendedIsLoss that is no error of Acquire, and
-// no hold that is over at once without its context saying so.
+// The connection is lost at the moment of the grant. With SuspendedIsLoss Acquire returns no error for that, and if the hold is
+// lost immediately, its context reports that.
 func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		c := recipetest.Client(t, s)
@@ -496,7 +495,7 @@ func TestSuspendedAtTheMomentOfTheGrant(t *testing.T) {
 	})
 }
 
-// Without a server the retry policy decides how long to try, and the error says what was tried.
+// Without a server the retry policy decides how long the call tries, and the error contains the attempts.
 func TestNoServer(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		s.Stop()
@@ -523,7 +522,7 @@ func TestNoServer(t *testing.T) {
 	})
 }
 
-// A long outage does not cost waiters their calls: they are in line again when the servers are back.
+// A long outage does not end the waiters' calls: they join the line again when the servers are back.
 func TestOutageWhileWaiting(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -549,12 +548,12 @@ func TestOutageWhileWaiting(t *testing.T) {
 	})
 }
 
-// A transaction with the guard is executed only while the lock is held, for any client, also when the holder
-// does not know yet that it is not.
+// A transaction with the guard is executed only while the lock is held, from any client, even if the holder does not know yet of
+// its loss.
 func TestGuard(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		if k.name == "cohort" {
-			return // its turns have none
+			return // its turns have no guard
 		}
 		require.NoError(t, s.Create("/store", nil))
 		other := recipetest.Client(t, s)
@@ -564,7 +563,7 @@ func TestGuard(t *testing.T) {
 			return err
 		}
 		held := k.acquire(t, recipetest.Client(t, s))
-		require.NoError(t, s.Set(pathOf(held), []byte("x"))) // by a revoker, say: that does not matter
+		require.NoError(t, s.Set(pathOf(held), []byte("x"))) // as a revoker does: that makes no difference
 		require.NoError(t, write(held, "1"))
 		last := pathOf(held)
 		if several, ok := held.(*semaphore.Lease); ok {
@@ -589,7 +588,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// An administrator deletes the node that is held.
+// An administrator deletes the holder's node.
 func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 	story(t, func(t *testing.T, s *zktest.Server, k kind) {
 		a, b := recipetest.Client(t, s), recipetest.Client(t, s)
@@ -616,8 +615,8 @@ func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 	})
 }
 
-// A lock that is dropped without Release is said to be, with its path; it stays held. Not in a bubble: the
-// collector's cleanups run outside of it.
+// A lock that is dropped without Release is logged, with its path; it stays held. Not in a bubble: the garbage collector's
+// cleanups run outside of it.
 func TestForgottenRelease(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -625,7 +624,7 @@ func TestForgottenRelease(t *testing.T) {
 			var log recipetest.Log
 			c := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
 			release(t, k.acquire(t, c))
-			node := pathOf(k.acquire(t, c)) // dropped
+			node := pathOf(k.acquire(t, c)) // dropped without a release
 			require.Eventually(t, func() bool {
 				runtime.GC()
 				return strings.Contains(log.String(), node)
@@ -635,7 +634,7 @@ func TestForgottenRelease(t *testing.T) {
 			_, err := try(background)
 			require.ErrorIs(t, err, mutex.ErrNotAcquired, "it is still held")
 
-			// Those whose sessions have ended hold nothing: only later ones are mentioned.
+			// A lock whose session is closed or lost holds nothing: only the later ones are logged.
 			require.NoError(t, s.DeleteAll(lockPath))
 			closed := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
 			k.acquire(t, closed)
@@ -659,12 +658,12 @@ func TestForgottenRelease(t *testing.T) {
 	}
 }
 
-// used is a hold that lasts until the function that a recipe has called returns.
+// used is a hold that lasts until the function called by a recipe returns.
 type used struct {
 	mutex.Held
 	ctx   context.Context
 	leave chan struct{} // closed by Release
-	over  chan error    // what the call returned
+	over  chan error    // the result of the call
 }
 
 func (u used) Context() context.Context { return u.ctx }
@@ -674,7 +673,7 @@ func (u used) Release(context.Context) error {
 	return <-u.over
 }
 
-// using adapts a call that has a function called while it holds something.
+// using adapts a recipe's call that runs a function during its hold.
 func using(call func(ctx context.Context, f func(context.Context) error) error) acquireFunc {
 	return func(ctx context.Context) (mutex.Held, error) {
 		u, begun := used{leave: make(chan struct{}), over: make(chan error, 1)}, make(chan context.Context, 1)
@@ -694,8 +693,8 @@ func using(call func(ctx context.Context, f func(context.Context) error) error) 
 	}
 }
 
-// slowKinds are what else waits for a hold, or tries, besides locks. What does not wait has no acquire, what does not
-// try has no try.
+// slowKinds are recipes other than locks that wait for a hold, or try. Those that do not wait have no acquire, those that do not
+// try have no try.
 var slowKinds = []kind{
 	{name: "claim", dirs: own, make: func(c *framework.Client, _ framework.LossPolicy) (_, try acquireFunc) {
 		return nil, of(func(ctx context.Context) (*node.Claim, error) {
@@ -741,7 +740,7 @@ var slowKinds = []kind{
 	}},
 }
 
-// Servers that commit slowly for half a minute end no waiter; a try says not now.
+// If servers commit slowly for half a minute, no wait fails; a try returns ErrNotAcquired.
 func TestSlowCommitsEndNoWaiter(t *testing.T) {
 	const members = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nversion=0"
 	story := func(k kind) {
@@ -774,7 +773,7 @@ func TestSlowCommitsEndNoWaiter(t *testing.T) {
 					require.ErrorContains(t, err, "too long to commit")
 					require.LessOrEqual(t, time.Since(began), 21*time.Second, "a session timeout for each node after its create")
 				}
-				if acquire == nil { // again, when the servers are faster
+				if acquire == nil { // tries again, when the servers are faster
 					acquire = func(ctx context.Context) (mutex.Held, error) {
 						time.Sleep(35 * time.Second)
 						return try(ctx)
@@ -797,8 +796,8 @@ func TestSlowCommitsEndNoWaiter(t *testing.T) {
 	}
 }
 
-// A caller gives up, with the context of another lock that is lost, while its hold waits for a write: that is no loss of
-// its own node, which is given back.
+// The caller's context, derived from another lock, ends with that lock's loss, while its own hold waits for a write: this is no
+// loss of its own node, which is deleted.
 func TestGivenUpByAnotherLoss(t *testing.T) {
 	for _, k := range kinds {
 		for _, waits := range []bool{true, false} {
@@ -812,9 +811,9 @@ func TestGivenUpByAnotherLoss(t *testing.T) {
 					if waits {
 						how = acquire
 					}
-					release(t, k.acquire(t, recipetest.Client(t, s))) // the directories are there
+					release(t, k.acquire(t, recipetest.Client(t, s))) // creates the directories
 					slow := zktest.Fault{Op: "create2", Times: -1, Action: zktest.DelayReply, Delay: 3 * time.Second}
-					s.Inject(slow) // so a write has to come before the hold
+					s.Inject(slow) // so that a hold needs a write before it begins
 					time.Sleep(10 * time.Second)
 					ctx, cancel := context.WithCancelCause(background)
 					writing := s.Inject(zktest.Fault{Op: "multi", Session: recipetest.Session(t, c), Action: zktest.Hold})

@@ -20,21 +20,21 @@ import (
 // take acquires a hold.
 type take func(ctx context.Context, random *rand.Rand) (mutex.Held, error)
 
-// acquires is one of several ways, at random.
+// acquires returns a take that chooses one of several ways, at random.
 func acquires[H mutex.Held](ways ...func(context.Context) (H, error)) take {
 	return func(ctx context.Context, random *rand.Rand) (mutex.Held, error) {
 		return of(ways[random.IntN(len(ways))])(ctx)
 	}
 }
 
-// Workers acquire something 50 times each, for a random time at most, so that some are cancelled while it changes hands.
-// No call outlives its context, nothing is left, and no caller is stuck.
+// Each worker acquires 50 times, with a random limit, so that some contexts end during a hand-over. No call outlives its context,
+// nothing is left, and no caller is stuck.
 func TestCancelAtRandomMoments(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers int
 		most    time.Duration // of an acquire
 		dirs    []string
-		tries   bool // are among the acquires
+		tries   bool // tries are among the acquires
 		taker   func(c *framework.Client) take
 	}{
 		"mutex": {20, 40 * time.Millisecond, own, false, func(c *framework.Client) take {
@@ -83,7 +83,7 @@ func TestCancelAtRandomMoments(t *testing.T) {
 	}
 }
 
-// cancelAtRandomMoments has each of four clients' workers take what the client's taker makes.
+// cancelAtRandomMoments runs workers of four clients; each uses its client's take.
 func cancelAtRandomMoments(
 	t *testing.T, s *zktest.Server, workers int, most time.Duration, dirs []string, tries bool,
 	taker func(*framework.Client) take,
@@ -97,7 +97,7 @@ func cancelAtRandomMoments(
 	for _, c := range clients {
 		takes = append(takes, taker(c))
 	}
-	s.Delay(0, 3*time.Millisecond) // replies take time, so that every moment of an acquire can be hit
+	s.Delay(0, 3*time.Millisecond) // replies take time, so that each moment of an acquire can be hit
 	acquired := 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup

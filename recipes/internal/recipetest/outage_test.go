@@ -24,7 +24,7 @@ import (
 
 type call func(ctx context.Context) error
 
-// calling is a call that returns something as well.
+// calling adapts a call that also returns a value.
 func calling[T any](f func(context.Context) (T, error)) call {
 	return func(ctx context.Context) error {
 		_, err := f(ctx)
@@ -32,9 +32,9 @@ func calling[T any](f func(context.Context) (T, error)) call {
 	}
 }
 
-// calls are those that give up when the retry policy does.
+// calls are calls that fail when the retry policy ends.
 var calls = map[string]struct {
-	// waits: once its node is there it waits for as long as the session lasts.
+	// waits: once its node exists it waits as long as the session lasts.
 	waits bool
 	make  func(c *framework.Client) call
 }{
@@ -111,13 +111,13 @@ var calls = map[string]struct {
 	}},
 }
 
-// One call has one retry budget: when the server stops, at whatever request of the call, or long before it, it fails about
-// as soon as a read does. What repeats operations together repeats none that repeats itself.
+// One call has one retry budget: if the server stops, at any request of the call or long before it, the call fails about as soon
+// as a read does. Operations that retry themselves must not be retried by the call, too.
 func TestACallHasOneRetryBudget(t *testing.T) {
 	const timeout = 40 * time.Second
 	for name, what := range calls {
 		t.Run(name, func(t *testing.T) {
-			for after, struck := -1, true; struck; after++ { // -1: the session is lost before
+			for after, struck := -1, true; struck; after++ { // -1: the session is lost before the call
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
 					c := recipetest.Client(t, s, framework.WithConnectionTimeout(time.Second),

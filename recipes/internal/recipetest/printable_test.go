@@ -28,7 +28,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// said collects what a client logs, and reports what must not reach a terminal.
+// said checks the texts that a client logs or returns, and reports those that must not reach a terminal.
 type said struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -60,7 +60,7 @@ func (s *said) error(what string, err error) {
 	}
 }
 
-// Handle implements slog.Handler, with WithAttrs and the others. It gets what any other handler would get.
+// Handle implements slog.Handler, with WithAttrs and the others. It gets the same records as any other handler.
 func (s *said) Handle(_ context.Context, r slog.Record) error {
 	s.text("log", r.Message)
 	r.Attrs(func(a slog.Attr) bool {
@@ -78,14 +78,14 @@ func (s *said) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return s
 }
 
-// evil is what somebody has put into a name: legal for a server, or what no honest server would let in.
+// Texts that another client may have put into a name: legal for a server, or refused by each honest server.
 const (
 	legal   = "\u202egnp.exe\u2066\u200b"
 	marker  = "XxEvilxX"
 	illegal = "\x1b[\u202e\xff\x7f\n" // as long as the marker
 )
 
-// hostileConn is a connection to a server that sends the illegal text in place of the marker.
+// hostileConn is a connection to a server that sends the illegal text instead of the marker.
 type hostileConn struct{ net.Conn }
 
 func (c hostileConn) Read(b []byte) (int, error) {
@@ -98,7 +98,7 @@ func (c hostileConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(bytes.ReplaceAll(b, []byte(illegal), []byte(marker)))
 }
 
-// Whatever others have written into names and data, errors, logs and String show only printable characters.
+// Whatever other clients have written into names and data, errors, log lines and String contain only printable characters.
 func TestWhatOthersHaveWrittenIsPrintable(t *testing.T) {
 	require.Len(t, illegal, len(marker))
 	for name, evil := range map[string]string{"legal names": legal, "a hostile server": marker} {
@@ -207,7 +207,7 @@ func TestWhatOthersHaveWrittenIsPrintable(t *testing.T) {
 	}
 }
 
-// evilLogin is a mechanism that repeats the server's text.
+// evilLogin is a SASL mechanism whose error repeats the server's text.
 type evilLogin struct{}
 
 func (evilLogin) Name() string { return "EVIL" }
@@ -218,7 +218,7 @@ func (evilLogin) Step([]byte) ([]byte, bool, error) {
 	return nil, false, errors.New("the server says \x1b[2J\u202e\nok")
 }
 
-// The same holds for texts from before there is a session: of addresses, name servers, mechanisms.
+// The same holds for texts from before the session: of addresses, name servers, mechanisms.
 func TestWhatTheWayToTheServerSaysIsPrintable(t *testing.T) {
 	for name, opts := range map[string][]framework.Option{
 		"dialing": {framework.WithDialer(func(context.Context, string, string) (net.Conn, error) {

@@ -28,7 +28,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// play plays the steps of a recipe, each in a row of the table in docs/znodes.md.
+// play plays a recipe's steps; each is a row of the table in docs/znodes.md.
 type play struct {
 	*testing.T
 	s      *zktest.Server
@@ -37,7 +37,7 @@ type play struct {
 	events int // up to the last step
 }
 
-// step ends a step: its requests, without pings, and its events are those since the last one.
+// step ends a step: it writes the requests, without pings, and the events since the last step.
 func (p *play) step(what string) {
 	synctest.Wait()
 	counts := p.s.Counts()
@@ -55,7 +55,7 @@ func (p *play) step(what string) {
 	p.events = events
 }
 
-// begin forgets the requests that were sent up to now.
+// begin forgets all earlier requests.
 func (p *play) begin() {
 	synctest.Wait()
 	p.s.ResetCounts()
@@ -66,12 +66,12 @@ func (p *play) client(opts ...framework.Option) *framework.Client {
 	return recipetest.Client(p.T, p.s, opts...)
 }
 
-// waiting begins a call on another goroutine, and returns when it waits.
+// waiting starts a call on another goroutine, and returns when it waits.
 func waiting[V any](p *play, f func() (V, error)) *recipetest.Call[V] {
 	return recipetest.Begin(p.T, f).Waits()
 }
 
-// must returns what a call that must not fail has returned.
+// must returns the result of a call that must not fail.
 func must[V any](p *play) func(V, error) V {
 	return func(v V, err error) V {
 		p.Helper()
@@ -85,7 +85,7 @@ func (p *play) ok(err error) {
 	require.NoError(p, err)
 }
 
-// releaser is what a lock's holder has.
+// releaser is implemented by each lock's holder.
 type releaser interface{ Release(context.Context) error }
 
 func (p *play) release(all ...releaser) {
@@ -95,14 +95,14 @@ func (p *play) release(all ...releaser) {
 	}
 }
 
-// The requests of each recipe are those of the documents. A group and an assignment are not among them: they are a keeper and a
-// cache, whose reads depend on what comes first.
+// Each recipe's requests are those of the documents. A group and an assignment are left out: they consist of a keeper and a
+// cache, whose reads depend on the order of events.
 func TestRequests(t *testing.T) {
 	rows := &strings.Builder{}
 	rows.WriteString("| recipe | step | requests | events |\n|---|---|---|---|\n")
 	for _, recipe := range []struct {
 		name string
-		dirs []string // that are there already, and of which nothing is left in the end
+		dirs []string // those that exist before, and that must be empty in the end
 		play func(p *play, path string)
 	}{
 		{"mutex", []string{"/r"}, playMutex},
@@ -463,7 +463,7 @@ func playDouble(p *play, path string) {
 	p.step("leave, the one with the smallest name")
 	another := leave(members[1]).Waits()
 	p.step("leave, not the last")
-	p.s.Delay(0, time.Millisecond) // else a member may list before or after another is out
+	p.s.Delay(0, time.Millisecond) // without it a member may list before or after another's delete
 	leave(members[2]).End().OK()
 	lowest.End().OK()
 	another.End().OK()
