@@ -7,7 +7,7 @@ import (
 	"github.com/go-curator/curator/internal/golden"
 )
 
-// Which watches a waiter arms, and which facts prove that it is the first: in every case.
+// The watches that a waiter arms, and the facts that prove that it is the first: in each case.
 func TestDecisionsByEvents(t *testing.T) {
 	const ours, javas = "_c_aaaaaaaa-1111-8111-8111-111111111111-lock-0000000003", "_c_aaaaaaaa-1111-4111-8111-111111111111-lock-0000000003"
 	var table golden.Table

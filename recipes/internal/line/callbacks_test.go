@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A callback of the user's that waits delays the callbacks after it, and none of the library's own work:
-// caches, requests to give up a lock, the closing of a barrier.
+// A user's callback that blocks delays later callbacks, but not the library's own work: caches, requests to release a lock, the
+// wait at a barrier.
 func TestACallbackThatWaits(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestACallbackThatWaits(t *testing.T) {
 		go func() { _, err := barrier.NewDouble(c, "/double", 2).Enter(entering); done <- err }()
 		require.True(t, recipetest.Pending(done))
 		require.NoError(t, s.Create("/double/ready", nil))
-		<-done // open
+		<-done // the barrier is open
 		cancel()
 
 		time.Sleep(time.Second)
@@ -58,7 +58,7 @@ func TestACallbackThatWaits(t *testing.T) {
 	})
 }
 
-// A listener of a latch that ends its goroutine ends no term, and no latch: Leave gives the place up.
+// If a latch's listener ends its goroutine, neither the term nor the latch ends: Leave deletes the node.
 func TestGoexitInAListener(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestGoexitInAListener(t *testing.T) {
 	})
 }
 
-// The same of a hook, on the goroutine of the latch: it stands in line again.
+// If a hook ends the goroutine of the latch, the latch joins the line again.
 func TestGoexitInAHookOfALatch(t *testing.T) {
 	bg := context.Background()
 	for _, where := range []string{"latch acquired", "latch Hold", "delete"} {
@@ -125,8 +125,8 @@ func TestGoexitInAHookOfALatch(t *testing.T) {
 	}
 }
 
-// What happens when a lock is released, or listens for requests to give it up, is told to hooks, too. Whoever
-// does not return from there, and lives on, holds nothing.
+// Hooks are also called when a lock is released, or reads requests to release it. If such a hook does not return, and its caller
+// continues, the caller holds nothing.
 func TestHooksThatDoNotReturnFromARelease(t *testing.T) {
 	bg := context.Background()
 	for exit, how := range map[string]func(){"panic": func() { panic("hook") }, "Goexit": runtime.Goexit} {
@@ -168,7 +168,7 @@ func TestHooksThatDoNotReturnFromARelease(t *testing.T) {
 	}
 }
 
-// The function of an option ends the cache's goroutine: the cache is over, and says so to everybody.
+// The function of an option ends the cache's goroutine: the cache is closed, and each call returns that error.
 func TestGoexitInADecoder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -188,8 +188,8 @@ func TestGoexitInADecoder(t *testing.T) {
 	})
 }
 
-// The context that the hook of a hold is given carries the lock that is not there yet. Whoever acquires with
-// it stands in line as anybody does.
+// The context given to the hook of a hold carries the lock before its hold has begun. An acquire with that context waits in line
+// like any other.
 func TestAcquireInTheHookOfTheHold(t *testing.T) {
 	bg := context.Background()
 	type acquire = func(context.Context, *framework.Client, any) (any, func(context.Context) error, error)

@@ -19,8 +19,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// No recipe puts its nodes into the root, that of a chroot included: everything else is there, too. In a
-// namespace the root is the namespace's node.
+// No recipe creates its nodes in the root, nor in a chroot's: that directory has all other nodes, too. In a namespace the root is
+// the namespace's node.
 func TestNoRecipeAtTheRoot(t *testing.T) {
 	bg := context.Background()
 	idle := func(context.Context) error { return nil }
@@ -87,7 +87,7 @@ func TestNoRecipeAtTheRoot(t *testing.T) {
 	}
 }
 
-// A call does not begin with a context that has ended, nor with the arguments of a mistake.
+// A call returns immediately if its context has ended, or if its arguments are wrong.
 func TestCallsThatMustNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := recipetest.Client(t, zktest.RunT(t))
@@ -114,5 +114,5 @@ func TestCallsThatMustNotBegin(t *testing.T) {
 	})
 }
 
-// second is the error of a call.
+// second returns the error of a call.
 func second[T any](_ T, err error) error { return err }

@@ -22,7 +22,7 @@ var (
 	readOrder  = line.Order{Names: []string{"__READ__", "__WRIT__"}, Blockers: "__WRIT__"}
 )
 
-// node is a contender's name as Curator writes it; the letter stands for the client.
+// node returns a contender's name as Curator writes it; the letter stands for the client.
 func node(client rune, kind string, number int) string {
 	return fmt.Sprintf("_c_%s-%s%010d", strings.Repeat(string(client), 8)+"-1111-4111-8111-111111111111", kind,
 		number)
@@ -169,10 +169,10 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Decide for every list of up to two other children, in any order, and of three, the own node last: children that stand for
-// all there may be.
+// Decide for each list of up to two other children, in any order, and of three with the own node last. The children represent all
+// kinds of children.
 func TestDecisions(t *testing.T) {
-	type child struct{ name, node string } // name is what the table says
+	type child struct{ name, node string } // name is the child's name in the table
 	locks := []child{
 		{"3", node('b', "lock-", 3)}, {"3c", node('c', "lock-", 3)}, {"6", node('b', "lock-", 6)}, {"7", node('b', "lock-", 7)},
 		{"9", node('b', "lock-", 9)}, {"noNumber", "lock-"}, {"odd", "lock-x"}, {"negative", "lock--000000001"},
@@ -201,7 +201,7 @@ func TestDecisions(t *testing.T) {
 		for _, c := range kind.others {
 			short[c.node] = c.name
 		}
-		row := func(at int, others ...child) { // the own node is there before the one with this index, or is not there
+		row := func(at int, others ...child) { // the own node is before the child with this index; -1: missing
 			var names []string
 			for i, c := range others {
 				if i == at {
@@ -292,8 +292,7 @@ func TestContenders(t *testing.T) {
 	assert.EqualValues(t, 41, number)
 }
 
-// Whatever the names, Decide agrees with the slow way of saying it: sort everything as Java does and look who
-// stands in front.
+// For any names, Decide agrees with a slow implementation: sort all names as Java does, and look at those in front.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint8(0), node('a', "lock-", 7), node('b', "lock-", 3)+"\n"+node('a', "lock-", 7)+"\n0")
 	f.Add(uint8(1), node('a', "__WRIT__", 7), node('b', "__READ__", 7)+"\n"+node('a', "__WRIT__", 7)+"\nlock-")
@@ -342,7 +341,7 @@ func FuzzDecide(f *testing.F) {
 		}
 		require.Equal(t, line.Wait, d.Verdict)
 		require.Equal(t, ahead[len(ahead)-1], d.Predecessor)
-		if d.OnlyAhead { // then Java, too, sees exactly this one ahead
+		if d.OnlyAhead { // then Java, too, finds exactly this one ahead
 			require.Equal(t, []string{d.Predecessor}, sorted[:at])
 		}
 	})

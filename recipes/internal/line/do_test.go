@@ -22,7 +22,7 @@ import (
 
 type work = func(context.Context) error
 
-// doers are all recipes that run a function under what they have acquired.
+// doers are all recipes that run a function during a hold.
 var doers = map[string]func(context.Context, *framework.Client, work) error{
 	"mutex": func(ctx context.Context, c *framework.Client, f work) error {
 		return mutex.New(c, "/held").Do(ctx, f)
@@ -55,7 +55,7 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 	},
 }
 
-// doer runs a function under what it has acquired.
+// doer runs a function during a hold.
 type doer = func(context.Context, work) error
 
 func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framework.Client, do doer)) {
@@ -70,7 +70,7 @@ func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framew
 	}
 }
 
-// requireNobodyLeft fails if a node of a contender's is there.
+// requireNobodyLeft fails if a contender's node is left.
 func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 	for _, dir := range []string{"/held", "/held/leases", "/one", "/two", "/three/leases", "/four"} {
 		if s.Exists(dir) {
@@ -83,7 +83,7 @@ func requireNobodyLeft(t *testing.T, s *zktest.Server) {
 	}
 }
 
-// The error is the function's. Whatever it does, nothing is left.
+// Do returns the function's error. In each case nothing is left.
 func TestDo(t *testing.T) {
 	mine := errors.New("mine")
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
@@ -99,7 +99,7 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// The function's context ends with the caller's, and, but for a leader's, has its deadline.
+// The function's context ends with the caller's, and has its deadline, except for a leader's.
 func TestDoEndsWithTheCallersContext(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		mine := errors.New("mine")
@@ -117,7 +117,7 @@ func TestDoEndsWithTheCallersContext(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil { // a selector's
+		if err != nil { // a selector returns the context's error
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		time.Sleep(time.Second)
@@ -125,9 +125,8 @@ func TestDoEndsWithTheCallersContext(t *testing.T) {
 	})
 }
 
-// The server goes away when the work has been done, under the lock to its end. What becomes of the release is
-// no matter of the work: a caller that repeats what has failed does not repeat this. And Do does not wait for
-// the server for longer than it says.
+// The server stops after the function has returned, while the lock is still held. The release's outcome is not the function's: a
+// caller that repeats failed work must not repeat this. And Do does not wait longer for the server than documented.
 func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
@@ -155,7 +154,7 @@ func TestDoWhenTheServerIsGoneAfterTheWork(t *testing.T) {
 	}
 }
 
-// The session ends while the release is under way: that, too, is after the work.
+// The session is lost during the release: that, too, is after the work.
 func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		lost := s.Inject(zktest.Fault{Op: "delete", Action: zktest.DropRequest, Times: -1})
@@ -169,7 +168,7 @@ func TestDoWhenTheSessionEndsDuringTheRelease(t *testing.T) {
 	})
 }
 
-// A loss before the function returns is reported, whatever the function says, by every recipe.
+// A loss before the function returns is reported by each recipe, whatever the function returns.
 func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 	mine := errors.New("mine")
 	for _, says := range []error{nil, mine} {
@@ -190,7 +189,7 @@ func TestDoWhenTheLockIsLostDuringTheWork(t *testing.T) {
 	}
 }
 
-// A lock that the servers refuse to take back stays taken: the error says that, and that the work is done.
+// If the servers refuse the release, the lock stays held: the error reports that, and that the work is done.
 func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 	for named, says := range map[string]error{"mutex": mutex.ErrNotReleased, "read lock": rwlock.ErrNotReleased,
 		"semaphore": semaphore.ErrNotReleased, "selector once": leader.ErrNotReleased} {
@@ -206,8 +205,8 @@ func TestDoWhenTheReleaseIsRefused(t *testing.T) {
 	})
 }
 
-// A refusal after which the client goes on is no error: the member has lost its quorum
-// for a moment, or a server has come up that does not know the client yet.
+// A refusal after which the client retries is no error: the member has lost its quorum for a moment, or a new server does not
+// know the client's credentials yet.
 func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		err := do(t.Context(), func(context.Context) error {
@@ -225,14 +224,14 @@ func TestDoWhenTheReleaseIsRefusedForAMoment(t *testing.T) {
 	}
 }
 
-// A caller whose context has ended is not made to wait: the client removes the nodes.
+// If the caller's context has ended, Do does not wait: the client deletes the nodes.
 func TestDoWhenTheCallerHasLeft(t *testing.T) {
 	eachDoer(t, func(t *testing.T, s *zktest.Server, c *framework.Client, do doer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		slow := s.Inject(zktest.Fault{Op: "delete", Action: zktest.HoldReply, Times: -1})
 		began := time.Now()
 		err := do(ctx, func(context.Context) error { cancel(); return nil })
-		if !errors.Is(err, context.Canceled) { // a selector's Run is ended by its context
+		if !errors.Is(err, context.Canceled) { // a selector's Run ends with its context
 			require.NoError(t, err)
 		}
 		require.Zero(t, time.Since(began))

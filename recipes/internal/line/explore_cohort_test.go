@@ -9,26 +9,26 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a [Front] whose callers have the lock in turn (mutex.Cohort), and of a kept lock. Called are Limits.next and
-// Limits.ownerAction; what is around them (front.go), the servers, the connection and a contender of another client are played.
+// The model of a [Front] whose callers hold the lock in turn (mutex.Cohort), and of a kept lock. It calls Limits.next and
+// Limits.ownerAction; it simulates the code around them (front.go), the servers, the connection and a contender of another
+// client.
 //
-// Bounds: two callers at a time, three for a night, who come again and again, and so does one contender of another
-// client; two turns; two units of time for turns, for keeping, and for the grace; two faults: the connection is lost,
-// the session is lost, an administrator deletes the node, or somebody asks for the lock to be given up. Time passes at any moment: the frontEvent
-// of a timer may be late, but not early.
+// Bounds: two callers at a time, three for a night, which contend repeatedly, and so does one contender of another client; two
+// turns; two units of time for turns, for keeping, and for the grace; two faults. A fault is one of: the connection is lost; the
+// session is lost; an administrator deletes the node; a client asks for the release of the lock. Time passes at any moment: the
+// frontEvent of a timer may be late, but not early.
 //
-// A lost connection ends the hold, or the hold goes on, as the policy says; a watch is armed again. A lost session
-// ends the hold first; the server removes its nodes when a grace has passed, or later, and the next node is made after
-// that. Answers and events come late, in the order of the connection. A user whose turn's context has ended works on
-// for a grace at most, and releases at some time.
+// A lost connection ends the hold or not, depending on the loss policy; a watch is armed again. A lost session ends the hold
+// first; the server deletes its nodes after a grace or later, and the next node is created after that. Replies and events are
+// late, in the order of the connection. A user whose turn's context has ended works at most for a grace, and releases at some
+// time.
 //
-// Not modelled: TryAcquire, re-entry, foreign children, hooks, the end of the client.
+// Not modelled: TryAcquire, re-entry, foreign children, hooks, the close of the client.
 //
-// Wrong: a user is at work while the other client has the lock, or another user is, unless an administrator has deleted
-// the node; a turn begins with a hold that has ended, or with what was kept, after a reconnect and before a list; more
-// turns, or turns for longer, than the options say when others may wait; what is kept stays so although another
-// contender waits and the news is not on its way. Final: nothing is left. If callers and contender never give up, it is
-// reached only when each has had the lock.
+// Wrong: a user works while the other client holds the lock, or while another user works, unless an administrator has deleted the
+// node; a turn begins with a hold that has ended, or with a kept hold after a reconnect and before a list; more turns, or longer
+// turns, than the options allow while others may wait; a kept hold stays so although another contender waits and no event of it
+// is in flight. Final: no node is left. If callers and contender never give up, it is reached only when each has had the lock.
 func TestExploreCohort(t *testing.T) {
 	each(t, func(t *testing.T, l Limits, strict bool) {
 		bugs := []string{"turns never end", "a turn for all who come"}
@@ -57,7 +57,7 @@ func each(t *testing.T, f func(t *testing.T, l Limits, strict bool)) {
 	}
 }
 
-// A grace that is shorter than a user needs is not enough, and what is rare is reached.
+// The model finds that a grace shorter than a user needs is not enough, and reaches the rare states.
 func TestExploreCohortFinds(t *testing.T) {
 	each(t, func(t *testing.T, l Limits, strict bool) {
 		m := modelOfCohort(l, strict)
@@ -94,7 +94,7 @@ func TestExploreCohortFinds(t *testing.T) {
 	})
 }
 
-// stopsIn is how long a user needs to stop, and a lost session's nodes stay, in the units of the limits.
+// stopsIn is how long a user needs to stop, and a lost session's nodes stay, in units of the limits.
 const stopsIn = 2
 
 func callers() int8 {
@@ -116,45 +116,45 @@ type (
 
 const (
 	absent  userPhase = iota
-	works             // its turn lasts
-	late              // its turn's context has ended, and it is still at work
-	stopped           // it is not at work any more, and has not released
+	works             // during its turn
+	late              // its turn's context has ended, and it still works
+	stopped           // it has stopped work, and has not released
 )
 
 const (
 	idle     attemptPhase = iota
-	entering              // a node is to be made
-	inLine                // it is made
-	granted               // the hold has begun, and the owner has not seen that
+	entering              // a node is to be created
+	inLine                // it is created
+	granted               // the hold has begun, and the owner has not seen that yet
 )
 
 const (
 	none      holdPhase = iota
 	live                //
-	suspended           // ended, and the session goes on
-	dead                // ended, and the node is gone, or goes anyway
+	suspended           // ended, and the session lives
+	dead                // ended, and the node is deleted, or will be
 )
 
 const (
 	noList     listReply = iota
-	asked                // it was sent
-	sawNone              // the answer is on its way: there are no others
-	sawOthers            // there are
-	sawNothing           // the own node is not there
+	asked                // the request is sent
+	sawNone              // the reply is in flight: there are no others
+	sawOthers            // the same: there are others
+	sawNothing           // the same: the own node is missing
 )
 
 const (
 	noWatch watchPhase = iota
 	isArmed
-	fired // the frontEvent is on its way
+	fired // the frontEvent is in flight
 )
 
 const (
 	nowhere lineEntry = iota
 	ourNode           // of the attempt or the hold
-	old               // its delete is on its way
+	old               // its delete is in flight
 	theirs            // of the other client
-	doomed            // of a session that is lost
+	doomed            // of a lost session
 )
 
 const (
@@ -168,38 +168,38 @@ const (
 
 // cohortState is a state of the model.
 type cohortState struct {
-	// What Limits.next has returned. Times are relative to now, and 0 where they mean nothing.
+	// The result of Limits.next. Times are relative to now, and 0 if they have no meaning.
 	phase              frontPhase
 	turns              int8
 	others             frontOthers
 	stale, asked       bool
-	lostIn             bool // the hold was lost during the turn, whose user has time to stop
+	lostIn             bool // the hold was lost during the turn; its user has time to stop
 	began, free, until int8
 
 	waiting int8      // callers in the local line
 	user    userPhase // of the turn
-	rest    int8      // how long a late user is at work
-	former  int8      // the same, of a user whose node the Cohort has done with
+	rest    int8      // how long a late user may still work
+	former  int8      // the same, for a user whose node the Cohort has deleted
 
 	attempt  attemptPhase
-	unwanted bool // the attempt is to be stopped
+	unwanted bool // the attempt should be stopped
 	hold     holdPhase
-	unseen   bool // the owner has not seen its end
+	unseen   bool // the owner has not seen the hold's end
 	giving   bool // a caller deletes the node
-	awake    bool // the owner is about to look at the state
+	awake    bool // the owner is about to read the state
 	list     listReply
-	listOld  bool // the answer is of the connection before
+	listOld  bool // the reply is of the earlier connection
 	watch    watchPhase
-	again    bool // there is another connection than that of the last list
+	again    bool // the connection is another than the last list's
 
 	line   [4]lineEntry
 	away   bool // there is no connection
-	lost   bool // the session is, and there is no other yet
-	remain int8 // how long the servers keep a lost session's nodes at least
+	lost   bool // the session is lost, and there is no other yet
+	remain int8 // how long at least the servers keep a lost session's nodes
 
-	patient bool // nobody gives up
+	patient bool // no caller gives up
 	grace   int8
-	faults  int8 // that may come
+	faults  int8 // how many are left
 	meddled bool // an administrator has deleted the node of the hold
 	served  int8 // turns since others may wait
 	fault   cohortMistake
@@ -245,7 +245,7 @@ func (m cohortModel) isFinal(c cohortState) bool {
 
 func (c *cohortState) indexOf(n lineEntry) int { return slices.Index(c.line[:], n) }
 
-// changeLine changes the line, and the watch fires.
+// changeLine changes the line, and fires the watch.
 func (c *cohortState) changeLine(f func(line []lineEntry) []lineEntry) {
 	line := f(slices.DeleteFunc(slices.Clone(c.line[:]), func(n lineEntry) bool { return n == nowhere }))
 	c.line = [4]lineEntry{}
@@ -277,7 +277,7 @@ func (c *cohortState) endHold(how holdPhase) {
 
 var now = time.Unix(1000, 0)
 
-// modelledState is what Limits.next has returned.
+// modelledState returns the state for Limits.next.
 func (c *cohortState) modelledState() frontState {
 	s := frontState{
 		phase: c.phase, turns: int(c.turns), others: c.others, unlisted: c.stale, revoked: c.asked,
@@ -292,7 +292,7 @@ func (c *cohortState) modelledState() frontState {
 	return s
 }
 
-// applyEvent is Front.next.
+// applyEvent plays Front.next.
 func (m cohortModel) applyEvent(c *cohortState, e frontEvent, more int8) frontAction {
 	s := c.modelledState()
 	f := frontFacts{waiting: int(c.waiting + more), valid: c.hold == live, now: now}
@@ -346,10 +346,10 @@ func (m cohortModel) applyEvent(c *cohortState, e frontEvent, more int8) frontAc
 
 func age(d, most time.Duration) int8 { return int8(max(0, min(d, most))) }
 
-// beginAttempt is Front.beginAcquire.
+// beginAttempt plays Front.beginAcquire.
 func (m cohortModel) beginAttempt(c *cohortState) { c.attempt, c.unwanted = entering, c.waiting == 0 }
 
-// failAttempt is the end of Front.acquireNode after an error.
+// failAttempt plays the end of Front.acquireNode after an error.
 func (m cohortModel) failAttempt(c *cohortState) {
 	if c.attempt = idle; !c.unwanted {
 		c.waiting = 0
@@ -360,7 +360,7 @@ func (m cohortModel) failAttempt(c *cohortState) {
 	}
 }
 
-// releaseTurn is frontNode.deleteNode. The owner has nothing to do with the node then.
+// releaseTurn plays frontNode.deleteNode. After that the owner is done with the node.
 func (m cohortModel) releaseTurn(c *cohortState) {
 	c.endHold(dead)
 	if i := c.indexOf(ourNode); i >= 0 {
@@ -391,7 +391,7 @@ func (m cohortModel) next(c cohortState, step func(string, cohortState)) {
 
 type tryStep func(may bool, what string, f func(c *cohortState))
 
-// callerSteps are the callers.
+// callerSteps plays the callers.
 func (m cohortModel) callerSteps(c cohortState, try tryStep) {
 	here := c.waiting
 	if c.user != absent {
@@ -405,7 +405,7 @@ func (m cohortModel) callerSteps(c cohortState, try tryStep) {
 			c.waiting++
 		}
 		if c.attempt == entering && c.waiting == 1 {
-			c.unwanted = false // the owner looks when the caller is in line
+			c.unwanted = false // the owner checks after the caller has joined the local line
 		}
 	})
 	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohortState) { // Front.withdrawCaller
@@ -422,7 +422,7 @@ func (m cohortModel) callerSteps(c cohortState, try tryStep) {
 	try(c.giving, "the delete is sent", m.releaseTurn)
 }
 
-// acquireSteps is Front.acquireNode.
+// acquireSteps plays Front.acquireNode.
 func (m cohortModel) acquireSteps(c cohortState, try tryStep) {
 	connected := !c.away && !c.lost
 	try(c.attempt == entering && connected && c.line[3] == nowhere, "our node is made", func(c *cohortState) {
@@ -447,7 +447,7 @@ func (m cohortModel) acquireSteps(c cohortState, try tryStep) {
 	})
 }
 
-// ownerSteps is Front.superviseNode.
+// ownerSteps plays Front.superviseNode.
 func (m cohortModel) ownerSteps(c cohortState, try tryStep) {
 	if c.hold == none || c.attempt != idle {
 		return
@@ -499,7 +499,7 @@ func (m cohortModel) ownerSteps(c cohortState, try tryStep) {
 	})
 }
 
-// otherSteps are the servers, the other client, the network and the clock.
+// otherSteps plays the servers, the other client, the network and the clock.
 func (m cohortModel) otherSteps(c cohortState, try tryStep) {
 	connected := !c.away && !c.lost
 	try(c.list == asked && connected, "the list is read", func(c *cohortState) {

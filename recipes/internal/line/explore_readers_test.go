@@ -10,29 +10,29 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.recordTurnEnd; what
-// else is around them (front.go), the servers and a writer of another client are played.
+// The model of a [Front] whose callers hold the lock together (rwlock.Readers). It calls Limits.next and Front.recordTurnEnd; it
+// simulates the code around them (front.go), the servers and a writer of another client.
 //
-// Bounds: three callers at a time, who come again and again, with or without the wish to wait, and so does the writer;
-// two nodes at a time, three for a night; one caller may join a node that has the lock, within one unit of time; two faults: a session
-// is lost, a hold is lost in a session that continues, or before those who wait have it, an attempt fails, an administrator
-// deletes a node, or somebody asks for one to be given up. Grants and deletes come late.
+// Bounds: three callers at a time, which contend repeatedly, with Acquire or TryAcquire, and so does the writer; two nodes at a
+// time, three for a night; one caller may join a node that holds the lock, within one unit of time; two faults. A fault is one
+// of: a session is lost; a hold is lost in a session that lives, or before the waiting callers have it; an attempt fails; an
+// administrator deletes a node; a client asks for the release of one. Grants and deletes are late.
 //
-// A lost session's nodes are removed after its readers have stopped, and the next are made after that. Readers whose
-// hold was lost in a session that continues may be at work until they release.
+// A lost session's nodes are deleted after its readers have stopped, and the next are created after that. Readers whose hold is
+// lost in a session that lives may work until they release.
 //
 // Not modelled: how the line is read (TestExploreLineOfReaders), the order of the callers in line, downgrades, re-entry, hooks.
 //
-// Wrong: a reader is at work while the writer has the lock, unless an administrator has deleted the node; a reader begins
-// with a hold that has ended; one joins after the bounds, or when the lock was asked for; one who waits is forgotten; a
-// node stays that nobody wants. Final: nothing is left. If nobody gives up, it is reached only when each has had the
-// lock or an error.
+// Wrong: a reader works while the writer holds the lock, unless an administrator has deleted the node; a reader begins with a
+// hold that has ended; a caller joins after the bounds, or after a request to release; a waiting caller is forgotten; a node
+// stays that no caller wants. Final: no node is left. If no caller gives up, it is reached only when each has had the lock or an
+// error.
 func TestExploreReaders(t *testing.T) {
 	explore.Test(t, modelOfReaders(), "readers join without end", "the last but one takes the node along",
 		"one that gives up takes the others along", "joined after a request")
 }
 
-// What is rare is reached, and readers that stop too late after a loss are found.
+// The model reaches the rare states, and finds readers that stop too late after a loss.
 func TestExploreReadersFinds(t *testing.T) {
 	reach := func(rare func(readersState) bool) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestExploreReadersFinds(t *testing.T) {
 	})
 	reach(func(r readersState) bool { return r.trying && r.tries > r.newer && r.newer > 0 && r.waits > 0 })
 	reach(func(r readersState) bool { return r.phase == nodeComing && r.behind && r.tries == 0 && r.waits == 2 })
-	reach(func(r readersState) bool { // one ahead of the writer that nobody may join, and one behind it
+	reach(func(r readersState) bool { // a node ahead of the writer that no caller may join, and one behind it
 		return r.own == 2 && r.all[0].users > 0 && r.line == [4]int8{1, aWriter, 2}
 	})
 	m := modelOfReaders()
@@ -67,32 +67,32 @@ type (
 
 const (
 	noAttempt attemptProgress = iota
-	enters                    // a node is to be made
-	queued                    // it is made
-	arrived                   // the hold has begun, and those who wait do not have it yet
-	deletes                   // the owner is to delete the node
+	enters                    // a node is to be created
+	queued                    // it is created
+	arrived                   // the hold has begun, and the waiting callers do not have it yet
+	deletes                   // the owner is about to delete the node
 )
 
 const (
 	unheld   holdState = iota
 	isHeld             // live
-	holdLost           // and the session continues
+	holdLost           // lost, and the session lives
 	holdGone           // lost with the session, or the node
 )
 
 const (
 	nodeAbsent  nodePresence = iota
 	nodePresent              //
-	nodeDeleted              // its delete is on its way
+	nodeDeleted              // its delete is in flight
 	nodeDoomed               // its session is lost
 )
 
-// aWriter stands in the line for the other client.
+// aWriter is the other client's writer in the line.
 const aWriter int8 = 9
 
 // readerNode is a node, and its readers.
 type readerNode struct {
-	reads  int8 // callers, as they see it themselves
+	reads  int8 // callers, by their own view
 	users  int8 // of a node that the Front has retired
 	asked  bool
 	robbed bool // an administrator has deleted the node
@@ -102,24 +102,24 @@ type readerNode struct {
 
 // readersState is a state of the model.
 type readersState struct {
-	// What Limits.next has returned. The time is relative to now.
+	// The result of Limits.next. The time is relative to now.
 	phase             frontPhase
 	users, turns, age int8
 	behind, asked     bool
 
 	waits, tries int8 // callers in line
-	newer        int8 // tries that have come since the attempt began
+	newer        int8 // tries that have arrived since the attempt began
 	at           attemptProgress
 	trying       bool // the attempt does not wait for writers
-	unwanted     bool // the attempt is to be stopped
+	unwanted     bool // the attempt should be stopped
 
 	all  [3]readerNode
-	own  int8    // the place in all of the node that is acquired, or that callers may join, from 1 on
-	line [4]int8 // places in all, from 1 on, or aWriter
-	lost bool    // the session is, and there is no other yet
+	own  int8    // the place in all, from 1, of the node that is acquired, or that callers may join
+	line [4]int8 // places in all, from 1, or aWriter
+	lost bool    // the session is lost, and there is no other yet
 
-	patient bool // nobody gives up
-	hasty   bool // the servers end a session before its readers have stopped
+	patient bool // no caller gives up
+	hasty   bool // the servers delete a lost session's nodes before its readers have stopped
 	faults  int8
 	wrong   readersMistake
 }
@@ -182,7 +182,7 @@ func (r *readersState) removeEntry(who int8) {
 
 func (r *readersState) joinLine(who int8) { r.line[slices.Index(r.line[:], 0)] = who }
 
-// modelledState is what Limits.next has returned.
+// modelledState returns the state for Limits.next.
 func (r *readersState) modelledState() frontState {
 	s := frontState{
 		phase: r.phase, users: int(r.users), turns: int(r.turns), grantedAt: now.Add(-time.Duration(r.age)), revoked: r.asked,
@@ -193,7 +193,7 @@ func (r *readersState) modelledState() frontState {
 	return s
 }
 
-// applyEvent is Front.next.
+// applyEvent plays Front.next.
 func (m readersModel) applyEvent(r *readersState, e frontEvent, more int8, try bool) frontAction {
 	x := frontFacts{waiting: int(r.waits + r.tries + more), try: try, now: now}
 	if r.own > 0 && (r.at == noAttempt || r.at == arrived) {
@@ -209,7 +209,7 @@ func (m readersModel) applyEvent(r *readersState, e frontEvent, more int8, try b
 		r.unwanted = true
 	case serveCallers:
 		b := &r.all[r.own-1]
-		switch { // who reads now
+		switch { // the rules for new readers
 		case b.hold != isHeld:
 			r.wrong = afterLoss
 		case e == onArrival && s.turns > m.limits.Turns:
@@ -238,7 +238,7 @@ func (m readersModel) applyEvent(r *readersState, e frontEvent, more int8, try b
 	return todo
 }
 
-// storeState keeps what Limits.next has returned.
+// storeState stores the result of Limits.next.
 func (r *readersState) storeState(s frontState) {
 	r.phase, r.users, r.turns, r.behind, r.asked, r.age = s.phase, int8(s.users), int8(min(s.turns, 2)), s.others == othersSome, s.revoked, 0
 	if s.phase == nodeFree {
@@ -246,12 +246,12 @@ func (r *readersState) storeState(s frontState) {
 	}
 }
 
-// beginAttempt is Front.beginAcquire, except for the kind of the attempt.
+// beginAttempt plays Front.beginAcquire, except for the kind of the attempt.
 func (r *readersState) beginAttempt() {
 	r.at, r.newer, r.unwanted, r.trying = enters, 0, r.waits+r.tries < 0, false
 }
 
-// failAttempt is the end of Front.acquireNode after an error: a writer is ahead, or another one.
+// failAttempt plays the end of Front.acquireNode after an error: a writer is ahead, or another error.
 func (m readersModel) failAttempt(r *readersState, ahead bool) {
 	switch {
 	case r.unwanted:
@@ -270,7 +270,7 @@ func (m readersModel) failAttempt(r *readersState, ahead bool) {
 	m.applyEvent(r, onFailure, 0, false)
 }
 
-// releaseReader is Turn.endTurn, of a reader of all[i].
+// releaseReader plays Turn.endTurn of a reader of all[i].
 func (m readersModel) releaseReader(r *readersState, i int) {
 	b := &r.all[i]
 	f := &Front{limits: m.limits, state: r.modelledState()}
@@ -297,7 +297,7 @@ func (b *readerNode) releaseReaders() {
 	}
 }
 
-// normalized returns r with its nodes in the order of the line: which is which makes no difference.
+// normalized returns r with its nodes in the order of the line: their identity makes no difference.
 func (r readersState) normalized() readersState {
 	places := []int8{1, 2, 3}
 	first := func(p int8) int {
@@ -312,7 +312,7 @@ func (r readersState) normalized() readersState {
 		return n
 	}
 	slices.SortStableFunc(places, func(a, b int8) int { return first(a) - first(b) })
-	is := [10]int8{aWriter: aWriter} // the new place of each
+	is := [10]int8{aWriter: aWriter} // the new place of each node
 	n := r
 	for i, p := range places {
 		is[p], n.all[i] = int8(i+1), r.all[p-1]
@@ -380,7 +380,7 @@ func (m readersModel) next(r readersState, each func(string, readersState)) {
 	}
 }
 
-// addCaller is Front.admitCaller.
+// addCaller plays Front.admitCaller.
 func (m readersModel) addCaller(r *readersState, try bool) {
 	if r.phase == nodeFree && r.all[r.own-1].asked {
 		m.applyEvent(r, onRevocation, 0, false)
@@ -395,11 +395,11 @@ func (m readersModel) addCaller(r *readersState, try bool) {
 	}
 	r.tries++
 	if r.at != enters {
-		r.newer++ // the attempt has begun, for all that the model knows
+		r.newer++ // in the model the attempt has begun
 	}
 }
 
-// attemptSteps is what happens to the owner.
+// attemptSteps plays the events of the owner.
 func (m readersModel) attemptSteps(r readersState, try func(may bool, what string, f func(r *readersState))) {
 	blocked := false // by the writer
 	var b readerNode
@@ -449,7 +449,7 @@ func (m readersModel) attemptSteps(r readersState, try func(may bool, what strin
 	})
 }
 
-// nodeSteps is what happens to a node.
+// nodeSteps plays the events of a node.
 func (m readersModel) nodeSteps(r readersState, i int, try func(may bool, what string, f func(r *readersState, b *readerNode))) {
 	b, who := r.all[i], int8(i+1)
 	try(b.reads > 0, "a reader releases", func(r *readersState, b *readerNode) {
@@ -479,7 +479,7 @@ func (m readersModel) nodeSteps(r readersState, i int, try func(may bool, what s
 		b.node = nodeAbsent
 	})
 	try(b.hold == holdGone && b.reads > 0, "the readers stop", func(r *readersState, b *readerNode) {
-		for b.reads > 0 { // and release, which they may do later as well
+		for b.reads > 0 { // they also release, which they may do later as well
 			b.reads--
 			m.releaseReader(r, i)
 		}

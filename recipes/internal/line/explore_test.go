@@ -11,38 +11,38 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
+// The model of a line. Contenders join, wait, hold, release, give up and join again, in sessions whose members lag.
 //
-// The shipped functions are called: Order.Decide and the meaning of its Decision (isNodeLost), the watches of a waiter
+// It calls the shipped functions: Order.Decide and the meaning of its Decision (isNodeLost), the watches of a waiter
 // (armInput.watchesToArm), the meaning of an event of its own node and of a recheck (handleOwnEvent, decideRecheck), other
-// grants (grantEvidence.provesFirst), and the mark of a release (waiter.leavesReleaseMark). Played are
+// grants (grantEvidence.provesFirst), and the mark of a release (waiter.leavesReleaseMark). It simulates
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
-//   - a member for each session, which applies the log transaction by transaction. Its position is what the client has
-//     been sent: a delay between them is a member that lags. One-shot watches fire when it passes the transaction,
-//     before any answer that shows it. A write is answered when it has come to the write;
-//   - lost connections: what was not answered fails; a create or a deletion may still be executed as long as the session
+//   - a member for each session, which applies the log transaction by transaction. Its position is that of the replies and
+//     events sent to the client: a delay between them is a member that lags. One-shot watches fire when it passes the
+//     transaction, before any reply that shows it. A write is replied to when the member has applied it;
+//   - lost connections: requests without a reply fail; a create or a deletion may still be executed as long as the session
 //     is not attached elsewhere, and no longer. The next member may lag, but not behind the last position. setWatches
-//     fires for what it shows as gone or written to; marks are missed. A create is then looked for, after the member has
-//     caught up with a write, and repeated if it is not found, as a protected create does (its own model is
-//     framework's). A deletion is repeated, without a mark;
+//     fires for nodes that it shows as deleted or written to; marks are missed. After a lost create the client reads whether
+//     the node exists, when the member has applied a later write, and retries the create if it does not, as a protected
+//     create does (framework has a model of that). A deletion is retried, without a mark;
 //   - lapsed sessions: the client ends their holds, and the leader deletes their nodes some time later. The contenders
-//     begin again in the next session, or the process is dead;
-//   - Java's contender: lists, waits for the next lower child by getData with a watch, and lists again after its event
+//     join again in the next session, or the process is dead;
+//   - Java's contender: it lists, waits for the next lower child by getData with a watch, and lists again after its event
 //     or a lost connection;
 //   - the administrator, who deletes a node or writes to it.
 //
-// Numbers of nodes that are gone everywhere are used again, since only their order matters.
+// Numbers of nodes that no member has any more are used again, since only their order matters.
 //
-// Not modelled: a directory that cannot be read or is missing, events that servers keep back and the look after a
-// session timeout that helps (nothing may depend on it), lists that waiters of one client share, children with unusual
-// names other than one that is always there, a create whose reply is lost twice, what an old session sends after its
-// lapse, a Java client's own mistakes, the clock of a hold (framework has models of it).
+// Not modelled: a directory that cannot be read or is missing, events that servers do not send and the read after a
+// session timeout that replaces them (no rule may depend on it), lists that waiters of one client share, children with
+// unusual names other than one that always exists, a create whose reply is lost twice, requests of an old session after
+// its lapse, errors of a Java client, the clock of a hold (framework has models of it).
 //
-// It must never happen that a grant is given whose node is gone for its client, or behind another that blocks it; that
-// two hold, except if the administrator has deleted the node of one and its client has not been sent the event; that a
-// place is given up whose node is there. From every state all contenders can come to their end, and then no node is
-// left. That needs no fault, no administrator and no contender that gives up, since there are starts without them.
+// Never: a grant whose node is deleted for its client, or that is behind another node that blocks it; two holders, except
+// if the administrator has deleted the node of one and its client has not been sent the event; a place given up whose node
+// exists. From each state all contenders can finish, and then no node is left. That needs no fault, no administrator and
+// no contender that gives up, since there are starts without them.
 
 // lineKind is a kind of contender.
 type lineKind byte
@@ -60,23 +60,23 @@ const (
 	mostTxns  = 6
 )
 
-// lineModel are the bounds of a model.
+// lineModel has the bounds of a model.
 type lineModel struct {
 	kinds    [3]lineKind
 	sessions [3]uint8      // of the contenders
-	comes    [3]uint8      // how often each comes
+	comes    [3]uint8      // how often each contends
 	spare    []faultBudget // one start for each
 	odd      bool          // there is a child with an unusual name
 	unarmed  bool          // watches cannot be armed any more: lists only
 	markAll  bool          // a rule that is too weak: a contender that gives up leaves a mark, too
-	deaf     bool          // a rule that is too weak: a new connection arms no watches again
+	deaf     bool          // a rule that is too weak: after a reconnect no watches are armed again
 }
 
 // faultBudget counts the faults that may still happen.
 type faultBudget struct {
 	Losses  uint8 // of connections
 	Lapses  uint8 // of sessions
-	Leaves  uint8 // of contenders, before their turn
+	Leaves  uint8 // of contenders, before their grant
 	Deletes uint8 // by the administrator
 	Writes  uint8 // by the administrator
 }
@@ -85,7 +85,7 @@ type faultBudget struct {
 type lineState struct {
 	Spare   faultBudget
 	Base    uint8 // the nodes before the log
-	Written uint8 // those that somebody had written to before the log
+	Written uint8 // nodes written to before the log
 	Killed  uint8 // nodes that the administrator has deleted
 	Orphans uint8 // nodes of lapsed sessions
 	Made    uint8 // how many numbers are in use
@@ -97,7 +97,7 @@ type lineState struct {
 	Bad     lineFault
 }
 
-// lineFault is something wrong that a step has done.
+// lineFault is an error made by a step.
 type lineFault uint8
 
 const (
@@ -123,12 +123,12 @@ type lineStep uint8
 
 const (
 	stepAway      lineStep = iota
-	stepCreating           // the create is under way
+	stepCreating           // the create is in flight
 	stepDoubtful           // its outcome is unknown
-	stepListing            // a list is under way
+	stepListing            // a list is in flight
 	stepArmingOwn          // the read of the own node that arms its watch
 	stepArming             // setWatches
-	stepReading            // of the node ahead, which arms its watch
+	stepReading            // of the predecessor's node, which arms its watch
 	stepWaiting
 	stepHolding
 	stepDeleting
@@ -143,24 +143,24 @@ type watchState uint8
 const (
 	unwatched watchState = iota
 	armed
-	goneSoon // what setWatches shows, and the client has not yet been sent
+	goneSoon // shown by setWatches, and not yet sent to the client
 	changedSoon
-	gone    // fired: the node is gone; of a mark: it was created
-	changed // fired: somebody has written to the node
+	gone    // fired: the node is deleted; of a mark: it was created
+	changed // fired: the node was written to
 )
 
 type contenderState struct {
 	Step             lineStep
-	Comes            uint8 // how often it still comes
+	Comes            uint8 // how often it will still contend
 	Node, Pred       uint8 // number + 1
 	Own, Ahead, Mark watchState
 	OnlyAhead        bool
-	ArmOwn, ArmMark  bool // what setWatches is about to arm
+	ArmOwn, ArmMark  bool // the watches that setWatches is about to arm
 	Waited, Changed  bool
 	SameConnection   bool // the connection has not changed since the list
-	Confirmed        bool // the list was asked for after the create was confirmed
+	Confirmed        bool // the list was requested after the create was confirmed
 	Looking          bool
-	Leaves           bool // it has given up while its create is under way
+	Leaves           bool // it has given up while its create is in flight
 	Marking, Done    bool // the deletion leaves a mark; it was executed
 }
 
@@ -188,7 +188,7 @@ func (t transaction) applyTo(nodes uint8) uint8 {
 	return nodes
 }
 
-// nodesAt are those at a position.
+// nodesAt returns the nodes at a position.
 func (s *lineState) nodesAt(at uint8) uint8 {
 	set := s.Base
 	for _, t := range s.Log[:at] {
@@ -197,12 +197,12 @@ func (s *lineState) nodesAt(at uint8) uint8 {
 	return set
 }
 
-// latestNodes are the nodes at the leader.
+// latestNodes returns the nodes at the leader.
 func (s *lineState) latestNodes() uint8 { return s.nodesAt(s.Txns) }
 
 func (s *lineState) appendTransaction(t transaction) { s.Log[s.Txns], s.Txns = t, s.Txns+1 }
 
-// writtenAt says whether somebody has written to a node before a position.
+// writtenAt reports whether a node was written to before a position.
 func (s *lineState) writtenAt(node uint8, at uint8) bool {
 	is := s.Written&node != 0
 	for _, t := range s.Log[:at] {
@@ -211,12 +211,12 @@ func (s *lineState) writtenAt(node uint8, at uint8) bool {
 	return is
 }
 
-// positionOf is the position of a contender's client.
+// positionOf returns the position of a contender's client.
 func (m *lineModel) positionOf(s *lineState, c int) uint8 { return s.S[m.sessions[c]].At }
 
 func bit(number uint8) uint8 { return 1 << (number - 1) }
 
-// lineNames are the nodes' names by number and kind.
+// lineNames has the nodes' names by number and kind.
 var lineNames = func() (names [mostNodes][kinds]string) {
 	for i := range names {
 		for kind, name := range [...]string{"lock-", "lock-", "__READ__", "__WRIT__"} {
@@ -242,7 +242,7 @@ var linePlaces = [kinds]*waiter{
 	writer: {Line: &Line{Order: Order{Names: []string{"__READ__", "__WRIT__"}}}},
 }
 
-// children are the names of a set of nodes.
+// children returns the names of a set of nodes.
 func (m *lineModel) children(s *lineState, set uint8) []string {
 	var buf [mostNodes + 1]string
 	names := buf[:0]
@@ -256,7 +256,7 @@ func (m *lineModel) children(s *lineState, set uint8) []string {
 	return append([]string(nil), names...)
 }
 
-// blockersOf are those of a set of nodes that have to go before node number may be granted.
+// blockersOf returns those nodes of a set that must be deleted before node number may be granted.
 func (m *lineModel) blockersOf(s *lineState, set, number uint8) (ahead uint8) {
 	own := m.kinds[s.Owner[number-1]]
 	for i := uint8(1); i < number; i++ {
@@ -321,7 +321,7 @@ func (m *lineModel) isUsed(session uint8) bool {
 	return false
 }
 
-// sessionSteps are the steps of a session and its member.
+// sessionSteps plays the steps of a session and its member.
 func (m *lineModel) sessionSteps(s lineState, i uint8, step func(string, lineState)) {
 	who := "session " + string('A'+rune(i)) + ": "
 	se := s.S[i]
@@ -388,7 +388,7 @@ func (m *lineModel) sessionSteps(s lineState, i uint8, step func(string, lineSta
 
 func (w watchState) isPending() bool { return w == goneSoon || w == changedSoon }
 
-// isRearming says whether there are events that setWatches has not yet sent to a session. They come one by one.
+// isRearming reports whether there are events that setWatches has not yet sent to a session. They arrive one by one.
 func (m *lineModel) isRearming(s *lineState, session uint8) bool {
 	for i := range s.C {
 		if c := &s.C[i]; m.sessions[i] == session && (c.Own.isPending() || c.Ahead.isPending()) {
@@ -426,13 +426,13 @@ func (m *lineModel) deliverEvents(s *lineState, session uint8, t transaction) {
 	}
 }
 
-// endTurn ends a contender's turn when nothing is left of it.
+// endTurn ends a contender's turn completely.
 func (c *contenderState) endTurn() { *c = contenderState{Comes: c.Comes} }
 
-// joinAgain begins again, at the end of the line.
+// joinAgain joins the line again, at its end.
 func (c *contenderState) joinAgain() { *c = contenderState{Comes: c.Comes, Step: stepCreating} }
 
-// loseConnection is the loss of a session's connection.
+// loseConnection plays the loss of a session's connection.
 func (m *lineModel) loseConnection(s *lineState, session uint8) {
 	for i := range s.C {
 		c := &s.C[i]
@@ -443,18 +443,18 @@ func (m *lineModel) loseConnection(s *lineState, session uint8) {
 		case stepCreating:
 			c.Step = stepDoubtful
 		case stepListing:
-			c.Confirmed = true // what comes next is another list
+			c.Confirmed = true // the next list is another one
 		case stepArmingOwn, stepArming, stepReading:
 			c.requestList()
 		case stepWaiting:
 			if c.Looking = false; m.kinds[i] == java {
-				c.requestList() // its watcher gets an event of the loss
+				c.requestList() // its watcher gets an event for the loss
 			}
 		}
 	}
 }
 
-// requestList begins a list.
+// requestList starts a list.
 func (c *contenderState) requestList() {
 	c.Step, c.SameConnection, c.Confirmed = stepListing, true, true
 	c.Pred, c.Ahead, c.Mark, c.OnlyAhead, c.Looking, c.ArmOwn, c.ArmMark = 0, unwatched, unwatched, false, false, false, false
@@ -487,21 +487,21 @@ func (m *lineModel) attachSession(s *lineState, session, before uint8) {
 		rearm(&c.Own, c.Node)
 		rearm(&c.Ahead, c.Pred)
 		switch c.Step {
-		case stepListing: // it is asked for now
+		case stepListing: // the list is requested now
 			c.SameConnection = true
 		case stepHolding:
 			if there&bit(c.Node) == 0 {
 				c.endTurn()
 			}
 		case stepDeleting:
-			c.Marking = false // it is repeated
+			c.Marking = false // the deletion is retried
 		default:
 			c.SameConnection = false
 		}
 	}
 }
 
-// expireSession ends a session.
+// expireSession plays the expiry of a session.
 func (m *lineModel) expireSession(s *lineState, session uint8, dead bool) {
 	for i := range s.C {
 		c := &s.C[i]
@@ -522,13 +522,13 @@ func (m *lineModel) expireSession(s *lineState, session uint8, dead bool) {
 	}
 }
 
-// contenderSteps are the steps of a contender.
+// contenderSteps plays the steps of a contender.
 func (m *lineModel) contenderSteps(s lineState, i int, step func(string, lineState)) {
 	c, kind, at := s.C[i], m.kinds[i], m.positionOf(&s, i)
 	who := string('a'+rune(i)) + ": "
 	down := s.S[m.sessions[i]].Lost
-	lost := down || m.isRearming(&s, m.sessions[i]) // no answer comes
-	// to has f change the contender in a copy of the state.
+	lost := down || m.isRearming(&s, m.sessions[i]) // no reply arrives
+	// to applies f to the contender in a copy of the state.
 	to := func(what string, f func(s *lineState, c *contenderState)) {
 		next := s
 		f(&next, &next.C[i])
@@ -658,7 +658,7 @@ func (m *lineModel) contenderSteps(s lineState, i int, step func(string, lineSta
 	}
 }
 
-// hasBlocker says whether the create of a node is still ahead of a position.
+// hasBlocker reports whether the create of a node is still ahead of a position.
 func (m *lineModel) hasBlocker(s *lineState, number, at uint8) bool {
 	for _, t := range s.Log[at:s.Txns] {
 		if t == created|transaction(bit(number)) {
@@ -670,7 +670,7 @@ func (m *lineModel) hasBlocker(s *lineState, number, at uint8) bool {
 
 type changeStep = func(what string, f func(s *lineState, c *contenderState))
 
-// handleCreated is the answer to a create.
+// handleCreated plays the reply to a create.
 func (m *lineModel) handleCreated(s lineState, i int, to changeStep) {
 	if s.C[i].Leaves {
 		to("its create is answered too late", func(_ *lineState, c *contenderState) { m.removeNode(c, false) })
@@ -691,12 +691,12 @@ func (m *lineModel) name(s *lineState, number uint8) string {
 	return lineNames[number-1][m.kinds[s.Owner[number-1]]]
 }
 
-// removeNode begins the deletion of a contender's node.
+// removeNode starts the deletion of a contender's node.
 func (m *lineModel) removeNode(c *contenderState, marking bool) {
 	*c = contenderState{Comes: c.Comes, Step: stepDeleting, Node: c.Node, Marking: marking}
 }
 
-// handleLost is the end of a place whose node is lost. A deletion finds nothing.
+// handleLost plays the end of a place whose node is lost. There must be no node to delete.
 func (m *lineModel) handleLost(s *lineState, c *contenderState) {
 	if s.latestNodes()&bit(c.Node) != 0 {
 		s.Bad = placeGivenUp
@@ -716,7 +716,7 @@ func (m *lineModel) recordGrant(s *lineState, c *contenderState, at uint8) {
 	*c = contenderState{Comes: c.Comes, Step: stepHolding, Node: c.Node, Waited: c.Waited}
 }
 
-// handleList is a list for a contender.
+// handleList plays a contender's handling of a list.
 func (m *lineModel) handleList(s lineState, i int, there uint8, to changeStep) {
 	c, kind, at := s.C[i], m.kinds[i], m.positionOf(&s, i)
 	if kind == java {
@@ -769,7 +769,7 @@ func (m *lineModel) handleList(s lineState, i int, there uint8, to changeStep) {
 	})
 }
 
-// waitingSteps are the events that a waiter may handle.
+// waitingSteps plays the events that a waiter may handle.
 func (m *lineModel) waitingSteps(s lineState, i int, lost bool, to changeStep) {
 	c, at := s.C[i], m.positionOf(&s, i)
 	if m.kinds[i] == java {
@@ -808,7 +808,7 @@ func (m *lineModel) waitingSteps(s lineState, i int, lost bool, to changeStep) {
 	}
 }
 
-// handleOwnEvent has a waiter handle the event of its own node. It reports whether the place is lost.
+// ownEvent plays a waiter's handling of its own node's event. It reports whether the place is lost.
 func (m *lineModel) ownEvent(s *lineState, c *contenderState) (lost bool) {
 	p, ev := waiter{}, framework.Event{Type: framework.EventNodeDataChanged}
 	if c.Own == gone {
@@ -822,7 +822,7 @@ func (m *lineModel) ownEvent(s *lineState, c *contenderState) (lost bool) {
 	return err != nil
 }
 
-// decideTurn has a waiter conclude what follows from an event.
+// decideTurn plays a waiter's conclusion from an event.
 func (m *lineModel) decideTurn(s *lineState, c *contenderState, at uint8, e grantEvidence) {
 	if c.Own >= gone { // waiter.afterEvent handles it first
 		if !m.ownEvent(s, c) {
@@ -837,7 +837,7 @@ func (m *lineModel) decideTurn(s *lineState, c *contenderState, at uint8, e gran
 	c.requestList()
 }
 
-// normalizeState forgets what makes no difference any more.
+// normalizeState removes differences that have no effect any more.
 func (m *lineModel) normalizeState(s *lineState) {
 	for i := uint8(0); i < 3; i++ { // a session without contenders
 		idle := true
@@ -878,7 +878,7 @@ func (m *lineModel) normalizeState(s *lineState) {
 	}
 }
 
-// forgetNode gives the numbers after n to the nodes that follow.
+// forgetNode removes number n, and renumbers the nodes after it.
 func (m *lineModel) forgetNode(s *lineState, n uint8) {
 	low := bit(n) - 1
 	squeeze := func(set uint8) uint8 { return set&low | set>>1&^low }
@@ -1013,8 +1013,8 @@ func TestExploreLineOfLists(t *testing.T) {
 	}
 }
 
-// A mark of a contender that gives up would make its follower a holder too early. A waiter whose watches are not armed
-// again would wait for ever.
+// If a contender that gives up left a mark, its follower would hold too early. A waiter whose watches are not armed again would
+// wait for ever.
 func TestExploreLineWithWeakerRules(t *testing.T) {
 	for _, m := range []*lineModel{
 		{markAll: true, spare: []faultBudget{{Leaves: 1}}},
@@ -1025,7 +1025,7 @@ func TestExploreLineWithWeakerRules(t *testing.T) {
 	}
 }
 
-// The models reach what they are about.
+// The models reach the states that they are made for.
 func TestExploreLineReaches(t *testing.T) {
 	line := func(second lineKind, f faultBudget) *lineModel {
 		return &lineModel{

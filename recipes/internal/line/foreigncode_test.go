@@ -20,8 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// gatedDecoder is a compression provider that waits, or does whatever else it is told, for data that others have
-// written.
+// gatedDecoder is a compression provider that calls at, which may block, for data that other clients have written.
 type gatedDecoder struct {
 	framework.Gzip
 	at func(data []byte)
@@ -38,8 +37,7 @@ func packed(t *testing.T, s string) []byte {
 	return data
 }
 
-// A compression provider that waits for what a stranger has written into a lock's node keeps no cache and no
-// other lock.
+// A compression provider that blocks on another client's data in a lock's node blocks neither a cache nor another lock.
 func TestAProviderThatWaitsForARevocation(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +70,7 @@ func TestAProviderThatWaitsForARevocation(t *testing.T) {
 
 		plain, err := mutex.New(c, "/c", mutex.WithRevocation()).Acquire(bg)
 		require.NoError(t, err)
-		for _, data := range []string{"wait", "__REVOKE__"} { // which needs no provider
+		for _, data := range []string{"wait", "__REVOKE__"} { // the second needs no provider
 			require.NoError(t, s.Set(plain.Path(), []byte(data)))
 			synctest.Wait()
 		}
@@ -99,7 +97,7 @@ func requireAsked(t *testing.T, lock *mutex.Lock) {
 	}
 }
 
-// A client that compresses gets requests that are compressed, and those that are not. Other data are none, nor data that are too
+// A client that compresses gets compressed and uncompressed requests. Other data are no requests, nor are data that are too
 // large.
 func TestRequestsThatAreCompressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +133,7 @@ func TestRequestsThatAreCompressed(t *testing.T) {
 	})
 }
 
-// One that ends its goroutine is asked again the next time.
+// A provider that has ended its goroutine is called again for the next data.
 func TestAProviderThatEndsItsGoroutineForARevocation(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +155,7 @@ func TestAProviderThatEndsItsGoroutineForARevocation(t *testing.T) {
 	})
 }
 
-// shutHandler is a log handler that does not return.
+// shutHandler is a log handler that blocks.
 type shutHandler struct{ free chan struct{} }
 
 func (h shutHandler) Enabled(context.Context, slog.Level) bool  { return true }
@@ -165,7 +163,7 @@ func (h shutHandler) Handle(context.Context, slog.Record) error { <-h.free; retu
 func (h shutHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h shutHandler) WithGroup(string) slog.Handler             { return h }
 
-// A log handler that does not return keeps no recipe: here the warning about a foreign node in the line.
+// A log handler that blocks does not block a recipe: here for the warning about a foreign node in the line.
 func TestALogHandlerThatDoesNotReturnFromARecipe(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {

@@ -131,9 +131,9 @@ func TestNextStateOfAFront(t *testing.T) {
 	}
 }
 
-// Whatever happens: a turn begins only with a valid hold, for a caller that waits; nodes with a limit have no more users; none
-// gets more than its share while others may wait; nothing is kept from contenders that are known; what is kept after a reconnect
-// is not used before a list; and no caller that waits is forgotten.
+// For any events: a turn begins only with a valid hold, for a waiting caller; a node with a limit has no more users; no user gets
+// more than its share while others may wait; nothing is kept from known contenders; a kept node is not used after a reconnect
+// before a list; and no waiting caller is forgotten.
 func FuzzNextStateOfAFront(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 1, 4, 1, 4, 0, 6, 0}, true, false)
 	f.Add([]byte{0, 1, 2, 1, 4, 0, 8, 0, 0, 1}, false, false)
@@ -220,7 +220,7 @@ func happens(e frontEvent, s frontState, l Limits) bool {
 	return true
 }
 
-// oldCohort is a state in the words of the table, which had a phase for a node that is lost during a turn.
+// oldCohort is a state in the words of the golden table, which has a phase for a node that is lost during a turn.
 type oldCohort struct {
 	phase              string
 	turns              int
@@ -248,7 +248,7 @@ func (c oldCohort) now() frontState {
 	return s
 }
 
-// after returns the state to which c has come.
+// after returns the state that follows c.
 func (c oldCohort) after(s frontState, e frontEvent) oldCohort {
 	to := oldCohort{
 		phase: strings.Fields("away coming free taken going")[s.phase], turns: s.turns, began: s.grantedAt, idle: s.idleSince,
@@ -258,12 +258,12 @@ func (c oldCohort) after(s frontState, e frontEvent) oldCohort {
 	case s.phase == nodeFull && !s.deleteAt.IsZero():
 		to.phase, to.until = "ending", s.deleteAt
 	case e != onGrant && e != onFailure && e != onDeletion:
-		to.until = c.until // which had no meaning
+		to.until = c.until // it has no meaning
 	}
 	return to
 }
 
-// What the Front of a Cohort does about each event, in every state, with two turns a node; and what the owner of the node has to do.
+// The actions of a Cohort's Front for each event, in each state, with two turns per node; and the actions of the node's owner.
 func TestDecisionsOfACohort(t *testing.T) {
 	phases, whos := strings.Fields("away coming free taken ending going"), strings.Fields("unknown none others")
 	events := strings.Fields("onArrival onGiveUp onGrant onFailure onRelease onLoss onAlone onOthers onReconnect onRevocation onTimer onDeletion")
@@ -324,7 +324,7 @@ func TestDecisionsOfACohort(t *testing.T) {
 	table.Compare(t, "cohort")
 }
 
-// cohortChanges returns in what a state differs from that before it.
+// cohortChanges returns the differences between a state and the one before.
 func cohortChanges(from, to oldCohort, x frontFacts, whos []string) (text string) {
 	switch to {
 	case from:
@@ -333,7 +333,7 @@ func cohortChanges(from, to oldCohort, x frontFacts, whos []string) (text string
 		return ", " + to.phase + " again"
 	}
 	base := from
-	if to.began.Equal(x.now) && to.until.IsZero() { // of a grant
+	if to.began.Equal(x.now) && to.until.IsZero() { // after a grant
 		base, text = oldCohort{began: x.now}, " of a new node"
 	}
 	if to.phase != base.phase {
@@ -363,8 +363,8 @@ func cohortChanges(from, to oldCohort, x frontFacts, whos []string) (text string
 	return text
 }
 
-// What the Front of Readers does about each event, in the words of the table: for a node that is in line, that has the lock
-// and is open to more readers or closed, and that is over; with bounds of two.
+// The actions of Readers' Front for each event, in the words of the golden table: for a node that is in line; that holds, and is
+// open to more readers or closed; and that is lost or released; with bounds of two.
 func TestDecisionsOfReaders(t *testing.T) {
 	events := strings.Fields("onArrival onTry onGrant onFailure onLeave")
 	l, now := Limits{Turns: 2, Period: time.Second}, time.Unix(1000, 0)
@@ -380,7 +380,7 @@ func TestDecisionsOfReaders(t *testing.T) {
 				waiting, readers, joins := next(3), next(3), next(3)
 				if where == "coming" && waiting == 0 && (on == "onLeave" || on == "onGrant") ||
 					where == "open" && readers == 0 || where == "closed" && readers == 0 && on == "onLeave" {
-					continue // there is nobody
+					continue // no such caller exists
 				}
 				x := frontFacts{waiting: waiting, valid: certain, now: now.Add(time.Second - 1)}
 				if late {
@@ -395,7 +395,7 @@ func TestDecisionsOfReaders(t *testing.T) {
 }
 
 func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, readers, joins int) string {
-	s := frontState{} // what is closed or over is not the Front's any more
+	s := frontState{} // a closed or lost node does not belong to the Front any more
 	switch where {
 	case "coming":
 		if s.phase = nodeComing; behind {
@@ -438,7 +438,7 @@ func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, rea
 		}
 		return "end"
 	case "onFailure":
-		x.waiting = 0 // they have got the error
+		x.waiting = 0 // they have already got the error
 		if to, _ := l.next(s, onFailure, x); to == (frontState{}) {
 			return "nothing, all is over"
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// frontRig is a Front, and a server where other clients can have a node before or behind the Front's. The stories of all recipes
-// with a Front are in recipes/internal/recipetest.
+// frontRig is a Front, and a server on which other clients can have a node before or behind the one of the Front. The stories of
+// all recipes with a Front are in recipes/internal/recipetest.
 type frontRig struct {
 	*lineRig
 	l     *line.Line
@@ -65,7 +65,7 @@ func (r *frontRig) end(turns ...*line.Share) {
 	}
 }
 
-// other begins to acquire with a node of another client, behind which the Front's readers have to wait.
+// other starts an acquire with another client's node, behind which the Front's readers have to wait.
 func (r *frontRig) other() *recipetest.Call[*line.Grant] {
 	l := &line.Line{Client: recipetest.Client(r.t, r.s), Dir: dir, Name: "lock-", Order: mutexOrder, Loss: framework.SessionOnly}
 	if r.l.Name != l.Name {
@@ -126,7 +126,7 @@ func TestCallersThatTakeTurns(t *testing.T) {
 		last.OK()
 		recipetest.Clean(t, r.s, dir)
 
-		// All that wait for the node give up: it leaves the line, and the next caller has another.
+		// The contexts of all waiting callers end: the node is deleted, and the next caller gets another.
 		holder := r.other().OK()
 		ctx, cancel = context.WithCancel(t.Context())
 		for range 2 {
@@ -279,7 +279,7 @@ func TestANodeThatIsKept(t *testing.T) {
 		require.True(t, turn.Valid(), "a turn may be longer")
 		r.end(turn)
 		require.Equal(t, 1, r.nodes())
-		r.release(r.other().OK()) // which makes the Front delete its node immediately
+		r.release(r.other().OK()) // so that the Front deletes its node immediately
 		recipetest.Clean(t, r.s, dir)
 
 		turn = r.call().OK()

@@ -15,8 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// lineRig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain
-// one.
+// lineRig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain kind.
 type lineRig struct {
 	t *testing.T
 	s *zktest.Server
@@ -35,7 +34,7 @@ func newLineRig(t *testing.T) *lineRig {
 	return &lineRig{t, s, c}
 }
 
-// join queues a reader or a writer and returns where its grant will be.
+// join joins a reader or a writer to the line, and returns the channel of its grant.
 func (r *lineRig) join(order line.Order, name string) <-chan *line.Grant {
 	r.t.Helper()
 	l := &line.Line{Client: r.c, Dir: dir, Name: name, Order: order, Loss: framework.SessionOnly}
@@ -98,7 +97,7 @@ func TestReadersAndWriters(t *testing.T) {
 	})
 }
 
-// A downgraded reader carries the digits of its writer: the next writer waits for both.
+// A downgraded reader's node has the number of its writer's: the next writer waits for both.
 func TestWriterBehindADowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig(t)
@@ -147,7 +146,7 @@ func TestParticipantsOfALimitedNumber(t *testing.T) {
 	})
 }
 
-// A node of no session ahead keeps a waiter waiting for ever: the log names it, once for all who come.
+// A waiter behind a node of no session waits for ever: the log has the node, once for all waiters.
 func TestANodeOfNoSessionAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -184,7 +183,7 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 	})
 }
 
-// Contenders that leave between the list and the read are left out. Others are read in their place, up to the limit.
+// Contenders that leave between the list and the read are left out. Others are read instead, up to the limit.
 func TestParticipantsOneOfWhomLeaves(t *testing.T) {
 	for limit, reads := range map[int]int{0: 4, 1: 2, 2: 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A hold ends before its node is asked to be deleted: the next one may have the right as soon as the node
-// is gone. Between the two there is no time to be measured, so the hooks are asked for the order, and, since
-// they are told of an end a little later if another goroutine has ended the hold, the context of the work.
+// A hold ends before the request to delete its node: the next contender may hold as soon as the node is deleted. The time between
+// the two cannot be measured, so the test checks their order in the hooks. A hook may be called a little later than the end, if
+// another goroutine has ended the hold; so the test also checks the function's context.
 func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	holders := map[string]func(context.Context, *framework.Client, work) error{
 		"selector": func(ctx context.Context, c *framework.Client, f work) error {
@@ -93,7 +93,7 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 				var mu sync.Mutex
 				held := map[string]bool{}
 				works := map[string]context.Context{}
-				last := "" // of the holds that have begun
+				last := "" // the latest hold that has begun
 				ends := 0
 				deleted := func(op framework.Operation) {
 					mu.Lock()
@@ -140,8 +140,7 @@ func TestTheHoldEndsBeforeItsNodeIsDeleted(t *testing.T) {
 	}
 }
 
-// What a look shows is worth nothing when the sync in front of it has failed. Who tries to acquire hears of
-// that, and acquires nothing.
+// A list proves nothing if the sync before it has failed: TryAcquire returns that error, and acquires nothing.
 func TestTryAcquireWithoutASync(t *testing.T) {
 	bg := context.Background()
 	for name, try := range map[string]func(*framework.Client) error{

@@ -23,10 +23,10 @@ import (
 type saboteur struct {
 	where string
 	how   func()
-	calls atomic.Int64 // how many more go well
+	calls atomic.Int64 // how many more calls return
 }
 
-// at is called where user code is.
+// at is called at each place of user code.
 func (s *saboteur) at(where string) {
 	if where == s.where && s.calls.Add(-1) < 0 {
 		s.how()
@@ -56,8 +56,7 @@ func (s *saboteur) hooks() framework.Option {
 
 const never = 1 << 40
 
-// strike has it end an acquire, which must not return, at one of the calls. meanwhile is called when nothing
-// moves any more.
+// strike makes an acquire, which must not return, end at one of the calls. meanwhile is called when all goroutines are blocked.
 func (s *saboteur) strike(t *testing.T, after int64, acquire, meanwhile func()) {
 	t.Helper()
 	s.calls.Store(after)
@@ -76,7 +75,7 @@ func (s *saboteur) strike(t *testing.T, after int64, acquire, meanwhile func()) 
 	s.calls.Store(never)
 }
 
-// nodes lists the directories.
+// nodes returns the children of the directories.
 func nodes(t *testing.T, s *zktest.Server, dirs []string) (all []string) {
 	t.Helper()
 	synctest.Wait()
@@ -90,9 +89,8 @@ func nodes(t *testing.T, s *zktest.Server, dirs []string) (all []string) {
 	return all
 }
 
-// OnWait, or a hook, panics or ends the goroutine, and the caller lives on, as a server's handler does:
-// nothing of the acquire is left. A node that stayed would keep everybody from the lock until the
-// session ends.
+// OnWait, or a hook, panics or ends the goroutine, and the caller continues, as a server's handler does: nothing of the acquire
+// is left. A node that stayed would block all other contenders until the session ends.
 func TestUserCodeThatDoesNotReturn(t *testing.T) {
 	type release func(context.Context) error
 	must := func(release release, err error) release {
@@ -105,9 +103,9 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 	for name, r := range map[string]struct {
 		dirs    []string
 		acquire func(*framework.Client, *saboteur) release
-		free    []string // where to strike when nobody is in the way,
-		behind  []string // while it waits for somebody,
-		woken   []string // and when that one has gone
+		free    []string // where to strike without other contenders,
+		behind  []string // while it waits for another,
+		woken   []string // and after that one's release
 	}{
 		"mutex": {
 			[]string{"/mutex"},
@@ -167,7 +165,7 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 						sab := &saboteur{where: where, how: how}
 						sab.calls.Store(never)
 						c, other := recipetest.Client(t, s, sab.hooks()), recipetest.Client(t, s)
-						require.NoError(t, r.acquire(other, sab)(bg)) // so that the directories are there
+						require.NoError(t, r.acquire(other, sab)(bg)) // creates the directories
 						free := func() {}
 						if when != "free" {
 							release := r.acquire(other, sab)
@@ -182,13 +180,13 @@ func TestUserCodeThatDoesNotReturn(t *testing.T) {
 						sab.strike(t, after, func() { r.acquire(c, sab) }, free)
 						recipetest.Clean(t, s, r.dirs...)
 						recipetest.Tidy(t, c, other)
-						require.NoError(t, r.acquire(c, sab)(bg)) // it is free
+						require.NoError(t, r.acquire(c, sab)(bg)) // the recipe is free
 					})
 				})
 			}
 			for _, where := range r.free {
 				run("free", where, 0)
-				if name == "semaphore" && where != "semaphore acquired" { // the second look, the second of two leases
+				if name == "semaphore" && where != "semaphore acquired" { // the second list, the second of two leases
 					run("free", where, 1)
 				}
 			}

@@ -15,13 +15,12 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A contender is first in line, but reads that from a member without a quorum, as its client allows. There it
-// cannot have the right. It waits for a member with a quorum and does not ask again and again (found by the
-// simulation: it did, without a pause).
+// A contender is the first in the line, but by a list from a member without a quorum, which its client accepts. There it cannot
+// hold. It waits for a member with a quorum, and does not list repeatedly (found by the simulation: it did, without a pause).
 func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 	type release func(context.Context) error
 	for name, tc := range map[string]struct {
-		lists   int // before that, after the create
+		lists   int // lists to skip: those after the create
 		acquire func(context.Context, *framework.Client) (release, error)
 	}{
 		"mutex": {0, func(ctx context.Context, c *framework.Client) (release, error) {
@@ -64,7 +63,7 @@ func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 				<-list.Struck()
 				synctest.Wait()
 				e.Partition(member, e.Leader(), (e.Leader()+2)%3)
-				list.Remove() // the replies held are lost with the connection
+				list.Remove() // the held replies are lost with the connection
 				for c.State().State != framework.ReadOnly {
 					time.Sleep(10 * time.Millisecond)
 				}

@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// An acquire whose place in line is lost begins again: immediately the first time, then after pauses that grow as long as its
-// attempts are short. After another failure it begins again only if it had a place before.
+// An acquire whose place in line is lost starts again: the first time immediately, then after pauses that grow as long as its
+// attempts are short. After another failure it starts again only if it had a place before.
 func TestAnAttemptFollowsALostPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -67,12 +67,11 @@ func TestAnAttemptFollowsALostPlace(t *testing.T) {
 	})
 }
 
-// An operation is repeated after the failures of its scope, with pauses, and after no others; and until its context ends or
-// the client closes.
+// An operation is retried, with pauses, only after the failures of its scope, and until its context ends or the client closes.
 func TestFailuresAfterWhichAnOperationIsRepeated(t *testing.T) {
 	for _, failure := range []struct {
 		err  error
-		from line.RetryScope // the least that includes it
+		from line.RetryScope // the smallest scope that includes it
 	}{
 		{framework.ErrConnectionLoss, line.Outages}, {framework.ErrSessionLost, line.Outages},
 		{framework.ErrNotReadOnly, line.ReadOnlyMembers}, {framework.ErrAuthFailed, line.RefusedCredentials},
@@ -149,7 +148,7 @@ func TestAHoldThatDoesNotBeginInTime(t *testing.T) {
 	})
 }
 
-// A try begins again after the loss of its place. After other failures it does not: its requests have been repeated already.
+// A try starts again after the loss of its place. After other failures it does not: its requests have been retried already.
 func TestATryThatLosesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := recipetest.Client(t, zktest.RunT(t))

@@ -18,8 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// within has something done under what is acquired, always with recipes made anew, as callers do that keep
-// none of them.
+// within runs a function during a hold, always with new recipe values, as callers do that keep none.
 type within func(ctx context.Context, c *framework.Client, path string, f work) error
 
 var (
@@ -74,13 +73,13 @@ var (
 	}
 )
 
-// One acquires with the context of what it holds. It enters once more, or gets more, or is refused at once;
-// it never waits for itself.
+// A caller acquires with the context of its own hold. It enters again, or gets more leases, or is refused immediately; it never
+// waits for itself.
 func TestNobodyWaitsForItself(t *testing.T) {
 	nothing := func(ctx context.Context, c *framework.Client, path string, f work) error { return f(ctx) }
 	for name, tc := range map[string]struct {
 		outer, inner within
-		refused      error // nil: it enters
+		refused      error // nil: it enters, or gets more leases
 	}{
 		"mutex":                        {inMutex, inMutex, nil},
 		"mutex, the first in order":    {inOrder, inMutex, line.ErrSelfWait},
@@ -114,7 +113,7 @@ func TestNobodyWaitsForItself(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t)
 				c := recipetest.Client(t, s)
-				for _, outer := range []struct { // all of them the same node
+				for _, outer := range []struct { // both have the same node
 					client *framework.Client
 					path   string
 				}{{c, "/here/m"}, {c.UsingNamespace("here"), "/m"}} {
@@ -137,8 +136,8 @@ func TestNobodyWaitsForItself(t *testing.T) {
 	}
 }
 
-// Not the same: another place, another namespace, another client. Who holds the one waits for the other only
-// if somebody else has it.
+// Another place: another path, another namespace, another client. A holder of one waits for another only if another contender
+// holds that.
 func TestOtherPlacesAreNotEntered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -161,8 +160,7 @@ func TestOtherPlacesAreNotEntered(t *testing.T) {
 	})
 }
 
-// A caller that insists on waiting for itself does; when it gives up, the error says what it has waited
-// for.
+// With WithoutReentry a caller may wait for itself; when its context ends, the error reports that.
 func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -181,8 +179,7 @@ func TestWithoutReentryOneMayWaitForItself(t *testing.T) {
 	})
 }
 
-// The view of a session that is over enters nothing, even if the context carries what is held in the next
-// one.
+// The view of a lost session enters nothing, even if the context carries a hold of the next session.
 func TestTheViewOfAnEndedSessionEntersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -204,8 +201,7 @@ func TestTheViewOfAnEndedSessionEntersNothing(t *testing.T) {
 	})
 }
 
-// The hook of a hold is given a context that carries what is not acquired yet: there is nothing to enter, and
-// nothing breaks.
+// The context given to the hook of a hold carries a hold that has not begun: there is nothing to enter, and nothing breaks.
 func TestTheContextOfTheHoldHookEntersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

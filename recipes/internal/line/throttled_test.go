@@ -14,9 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// A server that is overloaded refuses to say what a waiter has to watch. The waiter asks again, with pauses,
-// and not as fast as it can (found by the simulation: it did); and goes on as usual when the server has
-// recovered.
+// An overloaded server refuses the read that arms a waiter's watch. The waiter retries with pauses, not as fast as it can (found
+// by the simulation: it did), and continues as usual when the server has recovered.
 func TestWaitingAtAnOverloadedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
@@ -43,8 +42,8 @@ func TestWaitingAtAnOverloadedServer(t *testing.T) {
 	})
 }
 
-// The server refuses the read that would arm the watch on the own node, and not the one of the node ahead. The
-// waiter asks again: it hears at once of the deletion of its own node, and not when it looks next.
+// The server refuses the read that arms the watch on the own node, but not the one on the predecessor's. The waiter retries: so
+// it gets the event of its own node's deletion immediately, and not only at its next read.
 func TestOnlyTheOwnWatchIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Recipes go on in the next session, but not with the view of one session, which has no other. Its caller is
-// told so, whether the session ends while he waits or has ended before.
+// Recipes continue in the next session, except with the view of one session, which has no next. The call returns that error,
+// whether the session ends during its wait or before it.
 func TestTheSessionOfAViewEnds(t *testing.T) {
 	bg := context.Background()
 	for name, call := range map[string]func(*framework.Client) error{
@@ -86,7 +86,7 @@ func TestTheSessionOfAViewEnds(t *testing.T) {
 	}
 }
 
-// last is the last error.
+// last returns the last error.
 func last[V any](all iter.Seq2[V, error]) (last error) {
 	for _, err := range all {
 		last = err

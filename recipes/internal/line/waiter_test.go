@@ -17,7 +17,7 @@ import (
 
 type grantCall = recipetest.Call[*line.Grant]
 
-// wait begins to acquire with a line, for an hour at the most.
+// wait starts an acquire with a line, for an hour at most.
 func wait(t *testing.T, l *line.Line) *grantCall {
 	t.Helper()
 	return recipetest.Begin(t, func() (*line.Grant, error) {
@@ -27,17 +27,17 @@ func wait(t *testing.T, l *line.Line) *grantCall {
 	})
 }
 
-// lockLine is the line of a client's plain locks.
+// lockLine returns the line of a client's plain locks.
 func lockLine(c *framework.Client) *line.Line {
 	return &line.Line{Client: c, Dir: dir, Name: "lock-", Order: mutexOrder, Loss: framework.SessionOnly}
 }
 
-// newLockLine is the line of a new client.
+// newLockLine returns the line of a new client.
 func newLockLine(t *testing.T, s *zktest.Server, opts ...framework.Option) *line.Line {
 	return lockLine(recipetest.Client(t, s, opts...))
 }
 
-// ownNode returns the path of the last node in line.
+// ownNode returns the path of the last node in the line.
 func ownNode(t *testing.T, s *zktest.Server) string {
 	t.Helper()
 	names := mutexOrder.Contenders(nodes(t, s, []string{dir}))
@@ -65,7 +65,7 @@ func TestRequestsOfALine(t *testing.T) {
 		third.OK()
 		recipetest.Counts(t, r.s, "released by a holder that has waited, which leaves a mark", map[string]int{"multi": 1})
 
-		// A waiter that gives up leaves no mark.
+		// A waiter whose context ends leaves no mark.
 		ctx, cancel := context.WithCancel(t.Context())
 		leaver := recipetest.Begin(t, func() (*line.Grant, error) { return l.Acquire(ctx) }).Waits()
 		last := wait(t, l).Waits()
@@ -81,7 +81,7 @@ func TestRequestsOfALine(t *testing.T) {
 	})
 }
 
-// A recipe that has another way to find out whether a predecessor was the first: no watch on the own node, and no marks.
+// For a recipe with another proof that a predecessor was the first: no watch on the own node, and no marks.
 func TestRequestsOfALineWithAnotherProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig(t)
@@ -129,7 +129,7 @@ func TestAWaiterWhoseNodeIsChanged(t *testing.T) {
 		recipetest.Counts(t, r.s, "released behind it", map[string]int{"multi": 1, "getChildren2": 1})
 		holder = waiter.OK()
 
-		// The list shows another one ahead: the own node is read, and watched again.
+		// The list has another predecessor: the own node is read, and watched again.
 		ctx, cancel := context.WithCancel(t.Context())
 		middle = recipetest.Begin(t, func() (*line.Grant, error) { return lockLine(r.c).Acquire(ctx) }).Waits()
 		waiter = wait(t, lockLine(c)).Waits()
@@ -143,7 +143,7 @@ func TestAWaiterWhoseNodeIsChanged(t *testing.T) {
 		recipetest.Counts(t, r.s, "no list", map[string]int{"multi": 1})
 		r.release(waiter.OK())
 
-		for _, same := range []bool{false, true} { // the session of the node in place of the waiter's
+		for _, same := range []bool{false, true} { // whether the node's session is the waiter's
 			holder = wait(t, lockLine(r.c)).OK()
 			waiter = wait(t, lockLine(c)).Waits()
 			own, owner := ownNode(t, r.s), recipetest.Session(t, r.c)
@@ -164,7 +164,7 @@ func TestAWaiterWhoseNodeIsChanged(t *testing.T) {
 			r.release(waiter.OK())
 			recipetest.Clean(t, r.s, dir)
 
-			// The same while the caller gives up.
+			// The same while the caller's context ends.
 			holder = wait(t, lockLine(r.c)).OK()
 			ctx, cancel := context.WithCancel(t.Context())
 			leaver := recipetest.Begin(t, func() (*line.Grant, error) { return lockLine(c).Acquire(ctx) }).Waits()
@@ -188,7 +188,7 @@ func TestAWaiterWhoseNodeIsChanged(t *testing.T) {
 	})
 }
 
-// The own node is replaced while the hold begins: the other node is not held, and not deleted.
+// The own node is replaced at the grant: the other node is neither held nor deleted.
 func TestAWaiterWhoseNodeIsReplacedAtTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig(t)
@@ -218,8 +218,8 @@ func TestAWaiterWhoseNodeIsReplacedAtTheGrant(t *testing.T) {
 	})
 }
 
-// A server drops the events of nodes that the client may not read any more. The reads about once per session timeout show that
-// the predecessor is gone, or the own node; otherwise they cause nothing.
+// A server sends no events of nodes that the client may not read any more. The reads about once per session timeout show that the
+// predecessor's node is deleted, or the own node; otherwise they have no effect.
 func TestAWaiterWhoseEventsAreLost(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestAWaiterThatMayNotReadItsNode(t *testing.T) {
 	})
 }
 
-// A predecessor that the waiter may not read: it watches the directory, and holds as soon as that node is deleted.
+// A waiter that may not read its predecessor's node watches the directory, and holds as soon as that node is deleted.
 func TestAWaiterThatMayNotReadItsPredecessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -286,7 +286,7 @@ func TestAWaiterThatMayNotReadItsPredecessor(t *testing.T) {
 		middle.OK()
 		waiter.Waits()
 		recipetest.Counts(t, s, "another node is deleted", map[string]int{"delete": 1, "getChildren2": 1})
-		behind := wait(t, l).Waits() // can read its predecessor
+		behind := wait(t, l).Waits() // it can read its predecessor's node
 		began := time.Now()
 		require.NoError(t, middle.OK().Release(t.Context()))
 		require.NoError(t, waiter.OK().Release(t.Context()))
@@ -297,7 +297,7 @@ func TestAWaiterThatMayNotReadItsPredecessor(t *testing.T) {
 	})
 }
 
-// The predecessor is deleted before the waiter has a watch on it.
+// The predecessor's node is deleted before the waiter has armed a watch on it.
 func TestAWaiterWhosePredecessorIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig(t)
@@ -362,7 +362,7 @@ func TestReportsOfAWaiter(t *testing.T) {
 			if own != "" {
 				l.Data = []byte(own)
 			}
-			l.MakeRevocable() // whose data would replace the hook's
+			l.MakeRevocable() // its data would replace the hook's
 			ctx, cancel := context.WithCancel(t.Context())
 			leaver := recipetest.Begin(t, func() (*line.Grant, error) { return l.Acquire(ctx) }).Waits()
 			data, _, err = r.s.Get(ownNode(t, r.s))
@@ -381,7 +381,7 @@ func TestReportsOfAWaiter(t *testing.T) {
 	})
 }
 
-// Unusual names in the directory are logged once: those of which Java's clients count one as ahead, and large numbers.
+// Unusual names in the directory are logged once: those of which a Java client counts one as ahead, and large numbers.
 func TestWarningsOfALine(t *testing.T) {
 	for child, text := range map[string]string{"0": "clients wait for it", "config": "this client ignores it\"", "": ""} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// Recipes and caches that nobody has made, or with a client that is none, say so.
+// Zero recipes and caches, and those with a nil or zero client, return an error.
 func TestWhatNobodyHasMade(t *testing.T) {
 	ctx := context.Background()
 	first := func(_ any, err error) error { return err }
