@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// frontRig is a Front, and a server on which other clients can have a node before or behind the one of the Front. The stories of
+// frontRig is a Front, and a server on which other clients can have a node before or behind the Front's node. The stories of
 // all recipes with a Front are in recipes/internal/recipetest.
 type frontRig struct {
 	*lineRig
