@@ -53,7 +53,7 @@ func TestDoctorOfAMisconfiguredEnsemble(t *testing.T) {
 	})
 }
 
-// Without a quorum the report has the role of each member, and the zxid of those that reply.
+// Without a quorum the report has the role of each member, and the zxid of each member that replies.
 func TestDoctorWithoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := zktest.RunEnsembleT(t, 3)

@@ -53,7 +53,7 @@ func acquiring(t *testing.T, m *mutex.Mutex, wait, keep time.Duration) {
 	synctest.Wait()
 }
 
-// A lock that moves does not hide one that is stuck. Waits and holds that have ended leave no series.
+// A lock that moves does not hide a lock that is stuck. Waits and holds that have ended leave no series.
 func TestTheLongestWaitAndTheOldestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := zktest.RunT(t), curatorprom.NewCollector()

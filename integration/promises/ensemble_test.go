@@ -29,7 +29,7 @@ import (
 const (
 	usualTick      = 2 * time.Second
 	usualSyncLimit = 5
-	// reelection is how long the other members may take to have a new leader once they have noticed.
+	// reelection is the time that the other members may take to have a new leader once they have noticed.
 	reelection = 3 * time.Second
 )
 

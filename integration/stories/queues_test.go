@@ -90,7 +90,7 @@ func (q *items) handle(ctx context.Context, data []byte) error {
 }
 
 // queues has every client put items into a queue and consume it. A round is done when an item has been handled, by any
-// client. Without a lock path no item is handled twice, and none is lost except those that the consumer reports with an
+// client. Without a lock path no item is handled twice, and none is lost except items that the consumer reports with an
 // unknown outcome. With a lock path none is lost, and none is handled by two at a time. Java puts items, too, and with
 // a lock path it consumes. If the reply to the create of an item's lock is lost it leaves the lock for as long as its
 // session lasts: such items are handled last.

@@ -98,7 +98,7 @@ func (f said) is(on match) bool {
 	return false
 }
 
-// man is the man in the middle. While hostile, it does what its script says; while dark, it lets no connection through;
+// man is the man in the middle. While hostile, it follows its script; while dark, it lets no connection through;
 // when honest, it only forwards.
 type man struct {
 	srv    *zktest.Server
@@ -344,7 +344,7 @@ func (l *line) asked(r request) int {
 	return 1
 }
 
-// down forwards the server's frames, or does what the script says about them.
+// down forwards the server's frames, or treats them as the script demands.
 func (l *line) down() {
 	defer l.close()
 	select {

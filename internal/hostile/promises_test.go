@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// attack is how long the man in the middle is hostile.
+	// attack is the time for which the man in the middle is hostile.
 	attack = 45 * time.Second
-	// grace is how long a call may take to return after its context has ended.
+	// grace is the time that a call may take to return after its context has ended.
 	grace = 10 * time.Millisecond
-	// recovery is how long a client may take until it works again, in addition to three of the longest session timeout that
+	// recovery is the time that a client may take until it works again, in addition to three of the longest session timeout that
 	// it was granted.
 	recovery = 2 * time.Minute
 	// unbelievable is a session timeout that is too long to wait for.

@@ -118,7 +118,7 @@ func (s *fenceState) keep(f *openFences) {
 	}
 }
 
-// due returns the next session that is to be closed, or -1.
+// due returns the next session to close, or -1.
 func (s *fenceState) due() int8 {
 	if due := s.fences().dueForClosing(); len(due) > 0 {
 		return int8(due[0].SessionID) - 1

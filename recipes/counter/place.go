@@ -56,7 +56,7 @@ func (t *turns) awaitPlace(ctx context.Context) error {
 	case framework.Retryable(err):
 		return mark.NotExecuted(err) // the retry policy was applied
 	case err != nil:
-		if line.IsRefused(err) && !errors.Is(err, framework.ErrNoNode) { // that is, if the number was deleted
+		if line.IsRefused(err) && !errors.Is(err, framework.ErrNoNode) { // ErrNoNode: the number was deleted
 			t.refusedIn.Store(session.Epoch())
 		}
 		return nil
@@ -105,8 +105,8 @@ func (t *turns) awaitFirst(ctx context.Context, children []string) error {
 type linePosition struct {
 	predecessor string   // the place to wait for; "" for none
 	ahead       int      // the number of places ahead
-	others      int      // the number of all other places, without those of processes that hang
-	hung        []string // those of the processes that hang which are still there
+	others      int      // the number of all other places but those of hung processes
+	hung        []string // places of hung processes that are still there
 }
 
 // positionInLine returns the position of a place, given the list of children and the places of processes that hang. Without

@@ -24,8 +24,8 @@ const (
 	// pauseBetweenTurns is the pause of a process that does not wait in line, in writes, if others write that do not
 	// either, such as Curator's clients.
 	pauseBetweenTurns = 8
-	// repeatsBeforePause is the number of turns in a row after which a process pauses, if there are marks of others: they may
-	// be able to have no places.
+	// repeatsBeforePause is the number of turns in a row after which a process pauses, if there are marks of others: their
+	// processes may have no places.
 	repeatsBeforePause = 32
 	// turnWithoutPlace is the length of a turn of a process that can have no place.
 	turnWithoutPlace = 16
@@ -41,7 +41,7 @@ const (
 // turnLength returns the length of a turn, in writes, beside so many other contenders.
 func turnLength(others int) int { return max(roundLength/(others+1), leastTurn) }
 
-// afterWin is what follows a write that was executed.
+// afterWin is the writer's next step after a write that was executed.
 type afterWin int8
 
 const (
@@ -51,7 +51,7 @@ const (
 	turnPauses                    // another turn begins after a pause
 )
 
-// nextAfterWin returns what follows a write that was executed, after so many writes and so long a time in a turn of this
+// nextAfterWin returns the next step after a write that was executed, given so many writes and so long a time in a turn of this
 // length. contended reports whether others may wait in line, overtaken whether others may write that do not.
 func nextAfterWin(wins, length int, took time.Duration, contended, overtaken bool) afterWin {
 	switch {
@@ -79,7 +79,7 @@ type turns struct {
 	current     framework.Stat // the node's, after the last write
 
 	wins     int       // in this turn
-	repeats  int       // turns before this one, since the last wait or pause
+	repeats  int       // turns that have followed one another without a pause
 	expected int       // the number of writes for which callers have come in the last turn; 0 for a whole turn
 	began    time.Time // this turn
 	ended    bool      // the next write waits in line
@@ -229,7 +229,7 @@ func (t *turns) mayContinue() bool {
 	return !t.ended && (!t.holdsLock() || t.lockShare.Valid())
 }
 
-// endTurnEarly leaves the line because no caller has come. The next write waits in line again if others do.
+// endTurnEarly leaves the line because no caller has come. The next turn is expected to be as short.
 func (t *turns) endTurnEarly(ctx context.Context) {
 	t.expected = max(t.wins, 1)
 	t.leaveLine(ctx)

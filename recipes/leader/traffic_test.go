@@ -43,7 +43,7 @@ func TestHandOverTime(t *testing.T) {
 	}
 }
 
-// Followers that join, wait and leave wake no observer, whoever leads, and an observer costs one watch.
+// Followers that join, wait and leave wake no observer, whichever client leads, and an observer costs one watch.
 func TestObserverTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -94,7 +94,7 @@ type world struct {
 	Fault       string
 }
 
-// budget is how many of each may still happen.
+// budget is the number of each that may still happen.
 type budget struct{ Cuts, Losses, Admin, Sets int8 }
 
 type keepersState struct {

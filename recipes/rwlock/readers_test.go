@@ -250,7 +250,7 @@ func TestReadersBesideJava(t *testing.T) {
 	})
 }
 
-// Token and guard work like those of a reader with its own node.
+// Token and guard work as for a reader with its own node.
 func TestReadersGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -131,7 +131,7 @@ func (a *actor) rest() { time.Sleep(below(a.r, 2*time.Second*time.Duration(1+a.w
 // errNotNow means that a turn was not taken, which is not a failure.
 var errNotNow = errors.New("not now")
 
-// late is how long after the end of its context a call may return.
+// late is the time after the end of its context within which a call must return.
 const late = 50 * time.Millisecond
 
 // timed reports a call that outlives its context (promise P4).

@@ -45,7 +45,7 @@ type scheme struct {
 	Works    []string
 }
 
-// cohort is how a client's contenders share a mutex. With 0 turns each contender stands in line.
+// cohort describes how a client's contenders share a mutex. With 0 turns each contender stands in line.
 type cohort struct {
 	Turns int
 	Long  time.Duration
@@ -167,7 +167,7 @@ func (p *plan) cohorts(r *rand.Rand) {
 	}
 }
 
-// planOf returns the simulation's view of a plan that is to be played.
+// planOf returns the simulation's view of the plan to play.
 func planOf(c chaos.Plan) (*plan, error) {
 	p := &plan{Plan: &c}
 	err := json.Unmarshal(c.Own, &p.scheme)

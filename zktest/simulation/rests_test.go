@@ -18,7 +18,7 @@ import (
 // grant. No two faults strike the members at one time, except for a short pause of the leader when a link fails. So
 // these plans stay within the assumptions of promise P1, and the promised margin is checked; see [plan.exact].
 
-// Kinds of faults that wait for a grant, or a release, and then strike once. Delay is how much later; Times is the
+// Kinds of faults that wait for a grant, or a release, and then strike once. Delay is the time until the strike; Times is the
 // duration in milliseconds, 0: until the fault's end.
 const (
 	// cutAtGrant cuts the member of the client that gets the grant from all other members: both ways, or only for

@@ -98,7 +98,7 @@ func (k *discoveryWork) turn(ctx context.Context, a *actor) (err error) {
 	return nil
 }
 
-// resting is how long the provider does not choose an instance that was reported as down.
+// resting is the time for which the provider does not choose an instance that was reported as down.
 const resting = 5 * time.Second
 
 // choose has the provider choose, and sometimes reports the instance as down. The chosen instance is registered, as the

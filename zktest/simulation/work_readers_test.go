@@ -123,7 +123,7 @@ func (k *readersWork) done(a *actor, reading *rwlock.Reading, g *grant) error {
 	return release(a, k.l, g, reading.Release)
 }
 
-// wish says how to acquire.
+// wish describes how to acquire.
 type wish struct {
 	try    bool
 	inner  bool   // enters again

@@ -94,7 +94,7 @@ func TestExploreCohortFinds(t *testing.T) {
 	})
 }
 
-// stopsIn is how long a user needs to stop, and a lost session's nodes stay, in units of the limits.
+// stopsIn is the time that a user needs to stop, and for which a lost session's nodes stay, in units of the limits.
 const stopsIn = 2
 
 func callers() int8 {
