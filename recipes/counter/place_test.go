@@ -185,6 +185,17 @@ func waitInLine(
 	add(t, other, 1) // so that n's write without a read is refused
 	require.NoError(t, s.SetSequence(path, 1))
 	require.NoError(t, s.Create(hungPlace(0), nil))
+	call := loseTwoRaces(t, s, ctx, c, n, other)
+	synctest.Wait()
+	require.Len(t, places(t, s), 2)
+	return call
+}
+
+// loseTwoRaces returns an addition to n, a number of c, that loses two races with other.
+func loseTwoRaces(
+	t *testing.T, s *zktest.Server, ctx context.Context, c *framework.Client, n, other *counter.Long,
+) *recipetest.Call[int64] {
+	t.Helper()
 	hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
 	call := recipetest.Begin(t, func() (int64, error) { return n.Add(ctx, 1) })
 	for range 2 {
@@ -194,10 +205,27 @@ func waitInLine(
 		hold = s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
 		last.Release()
 	}
-	synctest.Wait()
-	require.Len(t, places(t, s), 2)
 	hold.Release()
 	return call
+}
+
+// A process waits once for a place whose process hangs, also if it has to wait in line again and again.
+func TestAHungProcessIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/counters", nil))
+		c := newClient(t, s)
+		n, other := counter.NewLong(c, path), counter.NewLong(newClient(t, s), path)
+		began := time.Now()
+		waitInLine(t, s, background, c, n).End().OK()
+		require.InDelta(t, 200*time.Millisecond, time.Since(began), float64(5*time.Millisecond))
+		for range 3 {
+			time.Sleep(time.Second) // it has left the line
+			began = time.Now()
+			loseTwoRaces(t, s, background, c, n, other).End().OK()
+			require.Less(t, time.Since(began), 10*time.Millisecond)
+		}
+	})
 }
 
 // places returns the places in the line.
