@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -61,5 +63,59 @@ func TestHealthAfterALostSession(t *testing.T) {
 		require.ErrorContains(t, l.Health().Err, "still joining")
 		joining.Release()
 		follows(t, l)
+	})
+}
+
+// A failure to join, or a place in the line, counts until the participant leads or leaves: while it joins once more, its role is
+// unknown for no other reason.
+func TestHealthForgetsWhatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		mayRead, mayAll := zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}
+		require.NoError(t, s.Create(path, nil))
+		joins := func(what string, health func() leader.Health, begin func()) {
+			t.Helper()
+			joining := s.Inject(zktest.Fault{Op: zktest.OpCreate2, PathPrefix: path, Action: zktest.Hold})
+			begin()
+			<-joining.Struck()
+			synctest.Wait()
+			require.Equal(t, leader.Unknown, health().Role, what)
+			require.ErrorContains(t, health().Err, "still joining", what)
+			joining.Release()
+			synctest.Wait()
+		}
+
+		require.NoError(t, s.SetACL(path, mayRead))
+		l := join(t, newClient(t, s))
+		require.ErrorIs(t, l.Health().Err, framework.ErrNoAuth)
+		require.NoError(t, s.SetACL(path, mayAll))
+		term := await(t, l)
+		time.Sleep(time.Second) // the watch of its node is armed
+		joins("a latch that was refused before its last term", l.Health, func() {
+			require.NoError(t, s.Delete(term.Path()))
+		})
+		await(t, l)
+		left(t, l)
+
+		stopFirst := runs(t, newSelector(t, newClient(t, s), untilOver))
+		c := newClient(t, s)
+		sel := newSelector(t, c, untilOver)
+		stop := runs(t, sel)
+		require.Equal(t, leader.Following, sel.Health().Role)
+		require.ErrorIs(t, stop(), context.Canceled)
+		joins("a selector that was in the line in its last Run", sel.Health, func() { stop = runs(t, sel) })
+		require.Equal(t, leader.Following, sel.Health().Role)
+		require.ErrorIs(t, stop(), context.Canceled)
+		require.ErrorIs(t, stopFirst(), context.Canceled)
+
+		s.Stop()
+		time.Sleep(time.Minute)
+		stop = runs(t, sel)
+		time.Sleep(5 * time.Minute)
+		require.ErrorIs(t, stop(), context.Canceled)
+		require.NoError(t, s.Start())
+		require.NoError(t, c.WaitConnected(background))
+		joins("a selector that had no connection in its last Run", sel.Health, func() { stop = runs(t, sel) })
+		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
