@@ -251,6 +251,27 @@ func TestTheFunctionReturns(t *testing.T) {
 	}
 }
 
+// A function that has worked for long is called again soon after a failure, however many failures came before.
+func TestTheFunctionFailsAfterLongWork(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		const quick = 10 // calls that fail immediately, with growing pauses
+		var began, ended []time.Time
+		w.start("a", numbers(1), func(ctx context.Context, _ assignment.Item) error {
+			if began = append(began, time.Now()); len(began) > quick {
+				time.Sleep(2 * time.Minute)
+			}
+			ended = append(ended, time.Now())
+			return errWork
+		})
+		time.Sleep(10 * time.Minute)
+		require.Greater(t, len(began), quick+2)
+		require.Greater(t, began[quick].Sub(ended[quick-1]), time.Second)
+		for n := quick + 1; n < len(began); n++ {
+			require.Less(t, began[n].Sub(ended[n-1]), 200*time.Millisecond, "call %d", n)
+		}
+	})
+}
+
 // A new list of items is for all members, whichever member has set it, and is set only once.
 func TestSetItems(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
@@ -832,6 +853,21 @@ func TestAPlanIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"1": "a"}, plan)
 		require.Equal(t, 1, w.moves())
+
+		// A plan that fits ends the failures, whoever has written it: the next write comes after the settle time.
+		fitting, _, err := w.s.Get(members)
+		require.NoError(t, err)
+		refused = w.s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: -1})
+		require.NoError(t, w.s.Set(members, nil))
+		time.Sleep(time.Minute)
+		require.NoError(t, w.s.Set(members, fitting))
+		time.Sleep(15 * time.Second)
+		refused.Remove()
+		require.NoError(t, w.s.Set(members, nil))
+		time.Sleep(settle + 10*time.Millisecond)
+		plan, err = a.a.Plan(background)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"1": "a"}, plan)
 	})
 }
 
