@@ -359,7 +359,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A node of no session is no member: no process's end deletes it. It is logged once.
+// A node of no session is no member: no process's end deletes it. Each such node is logged once.
 func TestNodesOfNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -375,6 +375,12 @@ func TestNodesOfNoSession(t *testing.T) {
 		b := join(t, recipetest.Client(t, s), "b")
 		assert.Equal(t, "a=at a b=at b true", ids(a.Group))
 		assert.Equal(t, 1, strings.Count(log.String(), path+"/ghost"), log.String())
+		for logged := 2; logged < 4; logged++ {
+			require.NoError(t, s.Delete(path+"/ghost"))
+			require.NoError(t, s.Create(path+"/ghost", nil))
+			assert.Equal(t, "a=at a b=at b true", ids(a.Group))
+			assert.Equal(t, logged, strings.Count(log.String(), path+"/ghost"), "another node: %s", log.String())
+		}
 		require.NoError(t, b.Leave(background))
 		require.NoError(t, a.Leave(background))
 	})
