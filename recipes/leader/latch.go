@@ -264,7 +264,9 @@ func (l *Latch) leadOnNode(term *Term) {
 		} else {
 			l.line.Client.Pause(l.ctx, time.Until(graceEnd))
 		}
-		l.lastDeletion = startDeletion(grant, cause)
+		if !errors.Is(cause, ErrSessionLost) { // otherwise the client closes the session, after the grace
+			l.lastDeletion = startDeletion(grant, cause)
+		}
 	}()
 	for {
 		cause = l.serveTerm(term)
