@@ -78,6 +78,8 @@ func TestObserve(t *testing.T) {
 			SessionID: session(t, ca), Since: got.Leader.Since}, got.Leader)
 		b := join(t, cb, leader.WithID("b"))
 		seen.quiet(t)
+		require.NoError(t, s.Set(term.Path(), []byte("A"))) // as to revoke a lock does
+		seen.next(t, `"A"`)
 		left(t, a)
 		seen.next(t, `"b"`)
 		left(t, b)
