@@ -873,7 +873,7 @@ func cutOff(t *testing.T, s *zktest.Server, c *framework.Client) {
 	require.NoError(t, c.WaitConnected(background))
 }
 
-// After a single refusal a keeper tries again within a tenth of a second.
+// After a single refusal a keeper tries again within a tenth of a second, also if it was refused more often before.
 func TestTheFirstRetryComesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
@@ -885,6 +885,19 @@ func TestTheFirstRetryComesSoon(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 1, refused.Hits())
 		assert.Equal(t, node.There, state(k))
+		for _, refusals := range []int{10, 1} { // the pauses begin with short ones each time
+			refused = s.Inject(zktest.Fault{
+				Op: zktest.OpCreate2, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: refusals,
+			})
+			require.NoError(t, s.Delete(path))
+			if refusals > 1 {
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			assert.Equal(t, refusals, refused.Hits())
+			assert.Equal(t, node.There, state(k))
+		}
 		ends(t, s, k)
 	})
 }

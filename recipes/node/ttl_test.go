@@ -64,8 +64,12 @@ func TestTTLChildThatMayNotBeWritten(t *testing.T) {
 		var log recipetest.Log
 		k := keep(t, newClient(t, s, framework.WithLogger(log.Logger())), "a", node.WithTTL(time.Minute))
 		s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.ReplyError, Err: zktest.ErrNoAuth, Times: 2})
+		require.NoError(t, k.WaitCreated(background))
+		time.Sleep(31 * time.Second)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
+		require.NoError(t, k.WaitCreated(background), "the last write was executed")
 		assert.Equal(t, 2, strings.Count(log.String(), "cannot refresh a node with a TTL"), log.String())
 		require.NoError(t, k.Close(background))
 		assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
