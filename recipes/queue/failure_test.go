@@ -211,6 +211,40 @@ func TestNoRight(t *testing.T) {
 }
 
 // The end of Consume is no failure of the handler that it interrupts: OnFailure is not called, and the item keeps its place
+// The session's timeout is too short for a hold, or the numbers of the queue's node cannot be read: Consume ends, and the item's
+// lock is deleted, so that other consumers can handle the item.
+func TestConsumeThatEndsWithAnErrorLeavesNoLock(t *testing.T) {
+	for _, short := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t, zktest.Config{
+				EnsembleConfig: "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
+					"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000",
+				TickTime: 900 * time.Millisecond,
+			})
+			put(t, queue.New(newClient(t, s), path), "a")
+			if short {
+				s.LimitSessions(1800 * time.Millisecond)
+			}
+			c := newClient(t, s)
+			s.Inject(zktest.Fault{
+				Op: zktest.OpExists, Session: session(t, c), Action: zktest.ReplyError, Err: zktest.ErrUnimplemented,
+			})
+			q := queue.New(c, path, queue.WithLockPath(lockPath))
+			failing := func(context.Context, []byte) error { return errPoison }
+			call := recipetest.Begin(t, func() (int, error) { return 0, q.Consume(background, failing) })
+			if call.End(); short {
+				require.ErrorIs(t, call.Err, framework.ErrTimeoutTooShort)
+			} else {
+				require.ErrorIs(t, call.Err, framework.ErrUnimplemented)
+			}
+			synctest.Wait()
+			locks, err := s.Children(lockPath)
+			require.NoError(t, err)
+			require.Empty(t, locks)
+		})
+	}
+}
+
 // before later items.
 func TestTheEndOfConsumeIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

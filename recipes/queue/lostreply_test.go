@@ -533,6 +533,47 @@ func TestMarksOfAProducerThatRestsAgainAreDeleted(t *testing.T) {
 	})
 }
 
+// Another client writes to a producer's mark: the producer deletes it, and makes another.
+func TestAMarkThatAnotherHasChangedIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		q := queue.New(newClient(t, s), path)
+		last := ""
+		for range 3 {
+			put(t, q, "letter")
+			synctest.Wait()
+			marks, err := s.Children(markPath)
+			require.NoError(t, err)
+			require.Len(t, marks, 1)
+			require.NotEqual(t, last, marks[0])
+			last = marks[0]
+			require.NoError(t, s.Set(markPath+"/"+last, nil))
+		}
+	})
+}
+
+// A consumer's session ends before it can find out whether it has taken an item off. The item is still there, and comes before
+// the later ones.
+func TestTheOrderAfterATakeOfUnknownOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, q := newClient(t, s), queue.New(newClient(t, s), path)
+		for _, item := range numbered(3) {
+			put(t, q, item)
+		}
+		id := session(t, c)
+		s.Inject(zktest.Fault{Session: id, Op: "multi", Action: zktest.CutBefore})
+		away := s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+		var h handled
+		stop := consuming(t, queue.New(c, path), h.handle)
+		<-away.Struck()
+		s.Expire(id)
+		away.Release()
+		require.Equal(t, numbered(3), h.wait(3))
+		stop()
+	})
+}
+
 // A put returns with outcome unknown, and was executed. The next put's first request does not reach the server: the earlier
 // execution is not taken for this put's, which is retried.
 func TestAPutAfterOneOfUnknownOutcome(t *testing.T) {

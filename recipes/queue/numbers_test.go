@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,6 +72,27 @@ func TestAPutComesBehindRestoredItems(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The items are restored after a producer's first put: its next session's first put comes behind them.
+func TestAPutOfALaterSessionComesBehindRestoredItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path)
+		for _, number := range []string{"0000000005", "0000000015"} {
+			put(t, q, "new")
+			require.NoError(t, s.DeleteAll(path))
+			require.NoError(t, s.Create(path+"/queue-"+number, nil))
+			s.Expire(session(t, c))
+			time.Sleep(5 * time.Second)
+			put(t, q, "new")
+			names, err := s.Children(path)
+			require.NoError(t, err)
+			require.Len(t, names, 2)
+			require.Equal(t, "queue-"+number, slices.Min(names))
+		}
+	})
 }
 
 // Behind an item with the largest number there is no number left for another.

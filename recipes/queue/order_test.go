@@ -106,6 +106,8 @@ func TestBacklog(t *testing.T) {
 		b.next(now, first)
 	}
 	require.True(t, b.isOutdated())
+	b.replaceItems(names, nil)
+	require.False(t, b.isOutdated(), "of the next list")
 
 	b = itemBacklog{order: ByDelay}
 	b.replaceItems([]string{"queue-|00000065|1", "queue-|00000064|2", "queue-|7FFFFFFFFFFFFFFF|3"}, nil)

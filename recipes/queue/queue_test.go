@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -274,6 +275,36 @@ func TestItemsAreReadAhead(t *testing.T) {
 	}
 }
 
+// A request for several items fails: the consumer reads one at a time, until its next session.
+func TestReadingAheadIsTriedInEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, q := newClient(t, s), queue.New(newClient(t, s), path)
+		s.Inject(zktest.Fault{Op: "multiRead", Session: session(t, c), Action: zktest.CutBefore})
+		var h handled
+		stop := consuming(t, queue.New(c, path), func(ctx context.Context, item []byte) error {
+			if string(item) == "item 0" {
+				time.Sleep(time.Second) // so that the others are in the queue
+			}
+			return h.handle(ctx, item)
+		})
+		for round, want := range []int{1, 0, 3, 3} {
+			if round == 2 {
+				s.Expire(session(t, c))
+				time.Sleep(5 * time.Second)
+			}
+			s.ResetCounts()
+			for _, item := range numbered(24) {
+				put(t, q, item)
+				synctest.Wait()
+			}
+			require.Len(t, h.wait(24*(round+1)), 24*(round+1))
+			require.Equal(t, want, s.Counts()["multiRead"], "round %d", round)
+		}
+		stop()
+	})
+}
+
 // An item is changed, taken by another client or, a second later, replaced after it was read ahead: the handler gets the data
 // that are taken off.
 func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
@@ -292,6 +323,14 @@ func TestAnItemChangesAfterItWasReadAhead(t *testing.T) {
 			}
 			return s.Create(path+"/queue-0000000001", other)
 		}, []string{"item 0", "item 2", "item 2"}},
+		{func(s *zktest.Server, _ []byte) error { // the item after the next
+			time.Sleep(time.Second)
+			other, _, err := s.Get(path + "/queue-0000000001")
+			if err = errors.Join(err, s.Delete(path+"/queue-0000000002")); err != nil {
+				return err
+			}
+			return s.Create(path+"/queue-0000000002", other)
+		}, []string{"item 0", "item 1", "item 1"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
@@ -368,6 +407,8 @@ func TestBound(t *testing.T) {
 		require.ErrorIs(t, err, queue.ErrFull)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		synctest.Wait()
+		require.Empty(t, s.Watches())
 		waiting := recipetest.Begin(t, func() (int, error) { return 0, q.Put(background, []byte("d")) }).Waits()
 		var h handled
 		stop := consuming(t, q, h.handle)
