@@ -103,6 +103,30 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// The servers are too slow for many reads in a row. When a read fails later, the next comes soon.
+func TestFollowReadsSoonAfterALaterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		count := counter.NewCount(newClient(t, s), path)
+		require.NoError(t, count.Set(background, 1))
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		views := followed(ctx, counter.NewCount(c, path))
+		require.Equal(t, "1, current true, Connected", <-views)
+		for n, failures := range []int{20, 1, 1} {
+			failed := s.Inject(zktest.Fault{
+				Session: session(t, c), Op: zktest.OpGetData, Action: zktest.ReplyError, Err: zktest.ErrOperationTimeout, Times: failures,
+			})
+			require.NoError(t, count.Set(background, int32(n+2)))
+			began := time.Now()
+			require.Equal(t, fmt.Sprintf("%d, current true, Connected", n+2), <-views)
+			require.Equal(t, failures, failed.Hits())
+			require.Equal(t, failures == 1, time.Since(began) <= 20*time.Millisecond, "%v", time.Since(began))
+		}
+	})
+}
+
 // A slow loop over Follow gets all numbers that were read; over Watch it gets the last.
 func TestFollowAndWatchWhenTheLoopIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

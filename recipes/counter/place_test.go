@@ -3,6 +3,7 @@ package counter_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -261,6 +262,78 @@ func TestTheWaitInLineEnds(t *testing.T) {
 			tidy(t, s, c)
 		})
 	}
+}
+
+// The context of an Add ends after its place was made, and before the others are listed: the place is deleted.
+func TestAnAddGivesUpWhileItTakesAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), counter.NewLong(newClient(t, s), path)
+		n := counter.NewLong(c, path)
+		add(t, other, 1)
+		add(t, n, 1)
+		add(t, other, 1) // so that n's write without a read is refused
+		ctx, cancel := context.WithCancel(background)
+		listing := s.Inject(zktest.Fault{Session: session(t, c), Op: zktest.OpGetChildren2, Action: zktest.HoldReply})
+		call := loseTwoRaces(t, s, ctx, c, n, other)
+		<-listing.Struck()
+		synctest.Wait()
+		require.Len(t, places(t, s), 1)
+		cancel()
+		require.ErrorIs(t, call.End().Err, context.Canceled)
+		listing.Release()
+		synctest.Wait()
+		require.Empty(t, places(t, s))
+	})
+}
+
+// The server refuses a place, and the process tries for none in this session; in its next session it has one.
+func TestAPlaceIsTriedInEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), counter.NewLong(newClient(t, s), path)
+		n := counter.NewLong(c, path)
+		add(t, other, 1)
+		add(t, n, 1)
+		add(t, other, 1) // so that n's write without a read is refused
+		mayNotCreate, mayAll := zktest.ACL{Perms: 31 &^ 4, Scheme: "world", ID: "anyone"}, zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}
+		require.NoError(t, s.SetACL(path, mayNotCreate))
+		loseTwoRaces(t, s, background, c, n, other).End().OK()
+		require.NoError(t, s.SetACL(path, mayAll))
+		s.Expire(session(t, c))
+		time.Sleep(5 * time.Second)
+		call := waitInLine(t, s, background, c, n)
+		require.NoError(t, s.Delete(hungPlace(0)))
+		call.End().OK()
+	})
+}
+
+// A hook ends the writer's goroutine during its turn: its place does not stay, so that no other process waits for it.
+func TestAHookThatEndsTheWriterLeavesNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		armed := false
+		c := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+				if children, err := s.Children(path); armed && op.Name == "transaction" && assert.NoError(t, err) &&
+					slices.ContainsFunc(children, func(name string) bool { return strings.Contains(name, "turn-") }) {
+					armed = false
+					runtime.Goexit()
+				}
+				return nil
+			},
+		}))
+		n, other := counter.NewLong(c, path), counter.NewLong(newClient(t, s), path)
+		add(t, other, 1)
+		add(t, n, 1)
+		add(t, other, 1) // so that n's write without a read is refused
+		armed = true
+		require.Error(t, loseTwoRaces(t, s, background, c, n, other).End().Err)
+		require.False(t, armed)
+		synctest.Wait()
+		require.Empty(t, places(t, s))
+		add(t, n, 1)
+	})
 }
 
 // The number is deleted while an adder waits: it starts again at 0.
