@@ -871,6 +871,26 @@ func TestAPlanIsRefused(t *testing.T) {
 	})
 }
 
+// The servers refuse a list while another is already set: the refusal is not that of the later list.
+func TestAListThatIsRefusedAfterALaterSetItems(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		p := w.start("a", numbers(1), nil)
+		w.after(settle, "1=a")
+		w.s.Delay(recipetest.Session(t, p.c), 10*time.Millisecond)
+		refused := w.s.Inject(zktest.Fault{Op: zktest.OpSetData, Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		set := func(n int) *recipetest.Call[int] {
+			return recipetest.Begin(t, func() (int, error) { return 0, p.a.SetItems(background, numbers(n)) })
+		}
+		first := set(2)
+		<-refused.Struck()
+		second := set(3)
+		first.End().OK()
+		second.End().OK()
+		time.Sleep(time.Second)
+		require.Equal(t, "1=a 2=a 3=a", w.owners())
+	})
+}
+
 // SetWeight between two Runs sends nothing: the weight is used from the next Run on.
 func TestAWeightThatIsSetBetweenTwoRuns(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
