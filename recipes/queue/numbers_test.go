@@ -95,6 +95,22 @@ func TestAPutOfALaterSessionComesBehindRestoredItems(t *testing.T) {
 	})
 }
 
+// A producer that may not list the items cannot find out their numbers: it puts nevertheless, from the first put on.
+func TestAProducerWithoutRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path+"/queue-0000000000", nil))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
+		q := queue.New(newClient(t, s), path)
+		for n := range 3 {
+			put(t, q, "new")
+			names, err := s.Children(path)
+			require.NoError(t, err)
+			require.Len(t, names, n+2)
+		}
+	})
+}
+
 // Behind an item with the largest number there is no number left for another.
 func TestTheNumbersAreUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
