@@ -256,7 +256,7 @@ func TestTheFunctionFailsAfterLongWork(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		const quick = 10 // calls that fail immediately, with growing pauses
 		var began, ended []time.Time
-		w.start("a", numbers(1), func(ctx context.Context, _ assignment.Item) error {
+		p := w.start("a", numbers(1), func(ctx context.Context, _ assignment.Item) error {
 			if began = append(began, time.Now()); len(began) > quick {
 				time.Sleep(2 * time.Minute)
 			}
@@ -264,6 +264,8 @@ func TestTheFunctionFailsAfterLongWork(t *testing.T) {
 			return errWork
 		})
 		time.Sleep(10 * time.Minute)
+		p.stop()
+		<-p.run.Done
 		require.Greater(t, len(began), quick+2)
 		require.Greater(t, began[quick].Sub(ended[quick-1]), time.Second)
 		for n := quick + 1; n < len(began); n++ {
