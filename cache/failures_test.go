@@ -229,3 +229,21 @@ func TestRetriesBeginAnewWhenEverythingIsReadable(t *testing.T) {
 		assert.Empty(t, keys(tree.Failures()))
 	})
 }
+
+// Nodes that become unreadable while others wait for their retry do not delay it.
+func TestLaterFailuresDoNotPutOffARetry(t *testing.T) {
+	bothWays(t, zktest.Config{Profile: zktest.V37}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/a")
+		revoke(t, srv, "/r/a")
+		tree := open(t, c, "/r", opts...)
+		time.Sleep(10 * time.Minute)
+		grant(t, srv, "/r/a")
+		for _, name := range []string{"b", "c", "d", "e"} {
+			createUnreadable(t, c, "/r/"+name)
+			time.Sleep(20 * time.Second)
+		}
+		assert.Equal(t, []string{"/r/b", "/r/c", "/r/d", "/r/e"}, keys(tree.Failures()))
+	})
+}
