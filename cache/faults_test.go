@@ -239,6 +239,23 @@ func TestABusyServer(t *testing.T) {
 	}
 }
 
+// Requests that were in flight together are refused together: that is one pause, not one longer than the other.
+func TestABusyServerRefusesManyReads(t *testing.T) {
+	for op, profile := range map[zktest.Op]zktest.Profile{"multiRead": zktest.V39, "getData": zktest.V35} {
+		bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			grow(t, srv, "/r", 2000)
+			tree := open(t, c, "/r")
+			expire(t, srv, c)
+			refusal := srv.Inject(zktest.Fault{Op: op, Times: 7, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			<-refusal.Struck()
+			began := time.Now()
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			assert.Less(t, time.Since(began), time.Second, op)
+			same(t, srv, tree)
+		})
+	}
+}
+
 // The watch is lost with its request: changes until it is set again are found.
 func TestTheWatchComesLate(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
