@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +158,33 @@ func TestDataLimit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Room that is still too little is tried once, also while another node is retried every minute.
+func TestANodeForWhichThereIsStillNoRoom(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		require.NoError(t, srv.Create("/r", nil))
+		for name, size := range map[string]int{"/a": 400, "/b": 400, "/secret": 0} {
+			require.NoError(t, srv.Create("/r"+name, make([]byte, size)))
+		}
+		revoke(t, srv, "/r/secret")
+		var tries atomic.Int32
+		tree := open(t, c, "/r", cache.WithDataLimit(1000), cache.WithDecoder(func(path string, data []byte) ([]byte, error) {
+			if path == "/r/c" {
+				tries.Add(1)
+			}
+			return data, nil
+		}))
+		require.NoError(t, srv.Create("/r/c", make([]byte, 900)))
+		settle()
+		require.Equal(t, []string{"/r/c", "/r/secret"}, keys(tree.Failures()))
+		require.NoError(t, srv.Delete("/r/b"))
+		time.Sleep(61 * time.Second)
+		require.EqualValues(t, 2, tries.Load())
+		time.Sleep(20 * time.Minute)
+		assert.EqualValues(t, 2, tries.Load())
+		assert.Equal(t, []string{"/r/c", "/r/secret"}, keys(tree.Failures()))
+	})
 }
 
 func TestDataThatJustFit(t *testing.T) {

@@ -100,6 +100,7 @@ func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		assert.Equal(t, 3, said.count("ignoring hosts"), "not again in the next session")
+		assert.Equal(t, 1, said.count("the list of servers changed"), "the third time")
 	}, WithAuth("digest", []byte("user:hush")))
 }
 
