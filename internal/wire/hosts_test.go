@@ -63,6 +63,21 @@ func pauses(t *testing.T, most time.Duration, each func(h *hostProvider)) {
 	}
 }
 
+// A refusal makes one pause long, not those after the later passes.
+func TestHostsPauseShorterAgainWithoutARefusal(t *testing.T) {
+	h := newHostProvider(names(1))
+	for range 20 {
+		h.nextServer()
+		h.recordRefusal()
+	}
+	_, pause := h.nextServer()
+	assert.Greater(t, pause, 3*time.Second/2)
+	for range 20 {
+		_, pause = h.nextServer()
+		assert.LessOrEqual(t, pause, 3*time.Second/2)
+	}
+}
+
 func TestHostsJitter(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	orders := map[string]bool{}
