@@ -73,7 +73,7 @@ func TestAWatchThatNobodyReadsWithLongPaths(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
 		w, fire := backlogged(t, c, nil)
 		long := "/a/" + strings.Repeat("x", 1<<18)
-		for range 2 { // what was received gives its room back
+		for range 2 { // received events give their room back
 			for i := range 200 {
 				fire(long)
 				if i == 64 {
