@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,33 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
+// Room that is still too little is tried once, also while another node is retried every minute.
+func TestANodeForWhichThereIsStillNoRoom(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		require.NoError(t, srv.Create("/r", nil))
+		for name, size := range map[string]int{"/a": 400, "/b": 400, "/secret": 0} {
+			require.NoError(t, srv.Create("/r"+name, make([]byte, size)))
+		}
+		revoke(t, srv, "/r/secret")
+		var tries atomic.Int32
+		tree := open(t, c, "/r", cache.WithDataLimit(1000), cache.WithDecoder(func(path string, data []byte) ([]byte, error) {
+			if path == "/r/c" {
+				tries.Add(1)
+			}
+			return data, nil
+		}))
+		require.NoError(t, srv.Create("/r/c", make([]byte, 900)))
+		settle()
+		require.Equal(t, []string{"/r/c", "/r/secret"}, keys(tree.Failures()))
+		require.NoError(t, srv.Delete("/r/b"))
+		time.Sleep(61 * time.Second)
+		require.EqualValues(t, 2, tries.Load())
+		time.Sleep(20 * time.Minute)
+		assert.EqualValues(t, 2, tries.Load())
+		assert.Equal(t, []string{"/r/c", "/r/secret"}, keys(tree.Failures()))
+	})
+}
+
 func TestDataThatJustFit(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		require.NoError(t, srv.Create("/r", make([]byte, 400)))
@@ -227,5 +255,23 @@ func TestRetriesBeginAnewWhenEverythingIsReadable(t *testing.T) {
 		grant(t, srv, "/r/e")
 		time.Sleep(3 * time.Second)
 		assert.Empty(t, keys(tree.Failures()))
+	})
+}
+
+// Nodes that become unreadable while others wait for their retry do not delay it.
+func TestLaterFailuresDoNotPutOffARetry(t *testing.T) {
+	bothWays(t, zktest.Config{Profile: zktest.V37}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/a")
+		revoke(t, srv, "/r/a")
+		tree := open(t, c, "/r", opts...)
+		time.Sleep(10 * time.Minute)
+		grant(t, srv, "/r/a")
+		for _, name := range []string{"b", "c", "d", "e"} {
+			createUnreadable(t, c, "/r/"+name)
+			time.Sleep(20 * time.Second)
+		}
+		assert.Equal(t, []string{"/r/b", "/r/c", "/r/d", "/r/e"}, keys(tree.Failures()))
 	})
 }

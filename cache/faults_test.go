@@ -239,6 +239,51 @@ func TestABusyServer(t *testing.T) {
 	}
 }
 
+// Requests that were in flight together are refused together: that is one pause, not one longer than the other.
+func TestABusyServerRefusesManyReads(t *testing.T) {
+	for op, profile := range map[zktest.Op]zktest.Profile{"multiRead": zktest.V39, "getData": zktest.V35} {
+		bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+			grow(t, srv, "/r", 2000)
+			tree := open(t, c, "/r")
+			expire(t, srv, c)
+			refusal := srv.Inject(zktest.Fault{Op: op, Times: 7, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			<-refusal.Struck()
+			began := time.Now()
+			require.NoError(t, tree.WaitSynced(t.Context()))
+			assert.Less(t, time.Since(began), time.Second, op)
+			same(t, srv, tree)
+		})
+	}
+}
+
+// The pause after refusals ends with the session: the next one is for another server, which may be less busy.
+func TestABusyServerInTheLastSession(t *testing.T) {
+	ways(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		create(t, srv, "/r/a")
+		tree := open(t, c, "/r")
+		var refusals []*zktest.Injection
+		for _, op := range []zktest.Op{"multiRead", "getData"} {
+			refusals = append(refusals, srv.Inject(zktest.Fault{
+				Op: op, PathPrefix: "/r", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp,
+			}))
+		}
+		hits := func() int { return refusals[0].Hits() + refusals[1].Hits() }
+		require.NoError(t, srv.Set("/r/a", nil))
+		time.Sleep(time.Minute)
+		for before := hits(); hits() == before; {
+			time.Sleep(10 * time.Millisecond) // so that the pause, of 5 s by now, has just begun
+		}
+		for _, r := range refusals {
+			r.Remove()
+		}
+		expire(t, srv, c)
+		began := time.Now()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		assert.Less(t, time.Since(began), time.Second)
+		same(t, srv, tree)
+	})
+}
+
 // The watch is lost with its request: changes until it is set again are found.
 func TestTheWatchComesLate(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {

@@ -428,3 +428,57 @@ func TestASecondReconnectDuringTheComparison(t *testing.T) {
 		same(t, srv, tree)
 	})
 }
+
+// A change is withheld, since another is still to be read, when the connection or the session is lost. Then the changes since
+// are shown together, too: their second begins with the comparison, not with the earlier change.
+func TestAChangeThatIsWithheldWhenAGapBegins(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, srv *zktest.Server, c *framework.Client){
+		"connection": func(_ *testing.T, srv *zktest.Server, _ *framework.Client) { srv.Cut(0) },
+		"session":    expire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{Pace: 300 * time.Microsecond}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				const nodes = 600 // of three requests
+				path := func(i int) string { return fmt.Sprintf("/r/n%d", i) }
+				require.NoError(t, srv.Create("/r", nil))
+				for i := range nodes {
+					create(t, srv, path(i))
+				}
+				tree := open(t, c, "/r")
+				first := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+				require.NoError(t, srv.Set(path(0), []byte("withheld")))
+				<-first.Struck()
+				require.NoError(t, srv.Set(path(1), nil))
+				time.Sleep(time.Millisecond)
+				second := srv.Inject(zktest.Fault{Op: "multiRead", Action: zktest.Hold})
+				first.Release()
+				<-second.Struck()
+				time.Sleep(2 * time.Second)
+				n, _ := tree.Get(path(0))
+				require.Equal(t, "data of "+path(0), string(n.Data))
+
+				srv.Delay(0, 2*time.Millisecond)
+				lose(t, srv, c)
+				for i := range nodes {
+					require.NoError(t, srv.Set(path(i), []byte("new")))
+				}
+				second.Release()
+				synced := make(chan error, 1)
+				go func() { synced <- tree.WaitSynced(t.Context()) }()
+				for shown := 0; shown < nodes; time.Sleep(130 * time.Microsecond) {
+					shown = 0
+					for _, n := range tree.All() {
+						if string(n.Data) == "new" {
+							shown++
+						}
+					}
+					require.Contains(t, []int{0, nodes}, shown, "all or none")
+				}
+				require.NoError(t, <-synced)
+				srv.Delay(0, 0)
+				settle()
+				same(t, srv, tree)
+			})
+		})
+	}
+}

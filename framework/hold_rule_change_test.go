@@ -69,6 +69,28 @@ func TestNothingIsHeldBeforeTheServerHasSaidWhetherItStandsAlone(t *testing.T) {
 	})
 }
 
+// Each refusal in a row lengthens the pause before the question is repeated. After a reply the pauses begin short again.
+func TestTheQuestionIsRepeatedSoonAfterALaterRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		refuse := func(times int) *zktest.Injection {
+			return srv.Inject(zktest.Fault{
+				Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: times,
+			})
+		}
+		refuse(12)
+		c := dial(t, srv)
+		s := connected(t, c)
+		hold(t, s, "/lock", HoldOptions{Loss: SessionOnly}).End(nil)
+		refused := refuse(1)
+		srv.Cut(0)
+		<-refused.Struck()
+		began := time.Now()
+		hold(t, s, "/again", HoldOptions{Loss: SessionOnly})
+		assert.LessOrEqual(t, time.Since(began), 20*time.Millisecond)
+	})
+}
+
 // A server that refuses the question for lack of permission is taken for a member, as before.
 func TestAServerThatDoesNotSayIsTakenForAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -256,4 +256,6 @@ func TestBatches(t *testing.T) {
 
 	long := string(make([]byte, batchMaxBytes/2))
 	assert.Len(t, batchHolds([]*Hold{{fullPath: long}, {fullPath: long}, {fullPath: long}}), 3)
+	short := []*Hold{{fullPath: "/a"}, {fullPath: "/b"}, {fullPath: "/c"}}
+	assert.Len(t, batchHolds(append([]*Hold{{fullPath: long}, {fullPath: long}}, short...)), 2, "each batch has its whole room")
 }

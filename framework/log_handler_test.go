@@ -14,30 +14,33 @@ import (
 )
 
 // Lines wait for a slow handler, in order and with their attributes, up to a limit. In place of the missing lines a line
-// has their number.
+// has their number. The next time that the handler is slow the limit is the same, and the number counts from zero again.
 func TestLinesOfTheLogAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, written := logging(slog.LevelInfo)
 		g := newGate()
 		o := newOperationResources(nil, gatedHandler{handler.Handler(), g})
-		g.shut.Store(true)
 		log := o.log.With("client", 1).WithGroup("g").With("a", 2)
-		for n := range maxQueuedLines + 10 {
-			log.Info("line", "n", n)
+		for range 3 {
+			g.open = make(chan struct{})
+			g.shut.Store(true)
+			for n := range maxQueuedLines + 10 {
+				log.Info("line", "n", n)
+			}
+			log.Debug("not wanted")
+			g.shut.Store(false)
+			close(g.open)
+			synctest.Wait()
+			log.Info("behind")
+			lines := written()
+			require.Len(t, lines, maxQueuedLines+2)
+			assert.Contains(t, lines[0], "msg=line client=1 g.a=2 g.n=0")
+			assert.Contains(t, lines[maxQueuedLines-1], "g.n=1023")
+			assert.Contains(t, lines[maxQueuedLines], "level=WARN")
+			assert.Contains(t, lines[maxQueuedLines], "lines=11")
+			assert.Contains(t, lines[maxQueuedLines+1], "msg=behind")
 		}
-		log.Debug("not wanted")
-		g.shut.Store(false)
-		close(g.open)
-		synctest.Wait()
-		log.Info("behind")
 		o.workers.close()
-		lines := written()
-		require.Len(t, lines, maxQueuedLines+2)
-		assert.Contains(t, lines[0], "msg=line client=1 g.a=2 g.n=0")
-		assert.Contains(t, lines[maxQueuedLines-1], "g.n=1023")
-		assert.Contains(t, lines[maxQueuedLines], "level=WARN")
-		assert.Contains(t, lines[maxQueuedLines], "lines=11")
-		assert.Contains(t, lines[maxQueuedLines+1], "msg=behind")
 	})
 }
 

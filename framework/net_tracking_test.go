@@ -100,7 +100,21 @@ func TestTrackingDoesNotDialStrangersInClear(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		assert.Equal(t, 3, said.count("ignoring hosts"), "not again in the next session")
+		assert.Equal(t, 1, said.count("the list of servers changed"), "the third time")
 	}, WithAuth("digest", []byte("user:hush")))
+}
+
+// A list that is given later replaces the tracked one until the configuration changes.
+func TestSetServersWhileTracking(t *testing.T) {
+	tracked(t, nil, func(srv *zktest.Server, c *Client, _ *dialled, _ *ears) {
+		own := srv.Addr()
+		configure(t, srv, 1, own, "OWN:2182")
+		require.Len(t, c.Servers(), 2)
+		require.NoError(t, c.SetServers(own))
+		assert.Equal(t, []string{own}, c.Servers())
+		configure(t, srv, 2, own, "OWN:2183")
+		assert.Len(t, c.Servers(), 2)
+	})
 }
 
 // If no server of the new list can be reached, the client tries all of them once and returns to the list that it was given.

@@ -72,6 +72,24 @@ func TestProtectedCreateAfterALostReply(t *testing.T) {
 	}
 }
 
+// The search has proved that there is no node. So when the repeat is refused, the error is that of the repeat alone: the
+// outcome is known.
+func TestProtectedCreateThatIsRefusedAfterTheSearch(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		srv.Inject(zktest.Fault{Op: "create2", Action: zktest.CutBefore})
+		srv.Inject(zktest.Fault{Op: "create2", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		srv.ResetCounts()
+		_, err := c.Create().WithProtection().ForPath(t.Context(), "/lock-", nil)
+		require.True(t, Retryable(err), err)
+		assert.NotErrorIs(t, err, ErrConnectionLoss)
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+		assert.Equal(t, 4, srv.Counts()["create2"])
+		assert.Equal(t, 1, srv.Counts()["getChildren2"], "one search")
+		assert.Empty(t, protectedNodes(srv))
+		assert.Zero(t, c.PendingCleanups())
+	}, WithRetry(retry.RetryNTimes{Retries: 3}))
+}
+
 // The search's own connection is lost, also between its write and its list: the search proves nothing, and there is one
 // node in the end.
 func TestProtectedCreateRecoveryIsInterrupted(t *testing.T) {

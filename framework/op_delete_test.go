@@ -266,6 +266,25 @@ func TestCleanupsAreBounded(t *testing.T) {
 	}, WithSessionTimeout(40*time.Second))
 }
 
+// A clean-up that fails again and again is repeated at growing pauses, and one of a node is enough for all its deletes.
+func TestACleanupThatFailsForLong(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		make1(t, c, "/a", "")
+		refusal := srv.Inject(zktest.Fault{Op: "delete", Times: -1, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+		for range 3 {
+			require.Error(t, c.Delete().Guaranteed().ForPath(t.Context(), "/a"))
+		}
+		assert.Equal(t, 1, c.PendingCleanups())
+		srv.ResetCounts()
+		time.Sleep(10 * time.Minute)
+		assert.InDelta(t, 85, srv.Counts()["delete"], 20, "every 5 to 10 s in the end")
+		refusal.Remove()
+		time.Sleep(maxCleanupPause)
+		assert.False(t, srv.Exists("/a"))
+		assert.Zero(t, c.PendingCleanups())
+	}, WithRetry(retry.RetryNTimes{}))
+}
+
 // Close waits for pending clean-ups.
 func TestCloseDrainsCleanups(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

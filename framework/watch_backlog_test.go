@@ -73,21 +73,24 @@ func TestAWatchThatNobodyReadsWithLongPaths(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *zktest.Server, c *Client) {
 		w, fire := backlogged(t, c, nil)
 		long := "/a/" + strings.Repeat("x", 1<<18)
-		for i := range 200 {
-			fire(long)
-			if i == 64 {
+		for range 2 { // received events give their room back
+			for i := range 200 {
+				fire(long)
+				if i == 64 {
+					synctest.Wait()
+				}
+			}
+			synctest.Wait()
+			assert.LessOrEqual(t, len(w.overflow.queue), 17)
+			var got []EventType
+			for len(w.C) > 0 {
+				got = append(got, next(t, w).Type)
 				synctest.Wait()
 			}
+			assert.Equal(t, EventReset, got[len(got)-1])
+			assert.Less(t, len(got), 90)
+			assert.Greater(t, len(got), 75)
 		}
-		synctest.Wait()
-		assert.LessOrEqual(t, len(w.overflow.queue), 17)
-		var got []EventType
-		for len(w.C) > 0 {
-			got = append(got, next(t, w).Type)
-			synctest.Wait()
-		}
-		assert.Equal(t, EventReset, got[len(got)-1])
-		assert.Less(t, len(got), 90)
 	})
 }
 

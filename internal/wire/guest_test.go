@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,6 +170,24 @@ func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 			time.Sleep(2 * minHeldTime)
 		}
 		assert.EqualValues(t, 31, c.Connections())
+	})
+}
+
+// The library may be late to give a connection up: what it still does to that one does not reach the next.
+func TestTheGuestIsLateOnAConnectionThatHasEnded(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		s := spyOn(srv.Dial)
+		c := connected(t, s.Dial)
+		var ended uint64
+		c.WithConnection(func(number uint64, _ string, _ time.Duration, _ int64) { ended = number })
+		c.reconnect(srv)
+		h := jute.RequestHeader{Xid: 1, Op: jute.OpCreate}
+		assert.False(t, c.Forward(ended, h, jute.Marshal(creation("/late", 0))))
+		c.Disconnect(ended, net.ErrClosed)
+		c.sync()
+		assert.Equal(t, []int32{jute.OpCreateSession, jute.OpSync}, opsOf(s.frames(1)))
+		assert.False(t, srv.Exists("/late"))
+		assert.Empty(t, c.seen(), "the connection stays")
 	})
 }
 

@@ -63,6 +63,21 @@ func pauses(t *testing.T, most time.Duration, each func(h *hostProvider)) {
 	}
 }
 
+// A refusal makes one pause long, not those after the later passes.
+func TestHostsPauseShorterAgainWithoutARefusal(t *testing.T) {
+	h := newHostProvider(names(1))
+	for range 20 {
+		h.nextServer()
+		h.recordRefusal()
+	}
+	_, pause := h.nextServer()
+	assert.Greater(t, pause, 3*time.Second/2)
+	for range 20 {
+		_, pause = h.nextServer()
+		assert.LessOrEqual(t, pause, 3*time.Second/2)
+	}
+}
+
 func TestHostsJitter(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	orders := map[string]bool{}
@@ -365,7 +380,7 @@ func TestHostsPreferAServerOnce(t *testing.T) {
 
 // A server whose connection was closed because of its error is tried after the others, once.
 func TestHostsShun(t *testing.T) {
-	h := newHostProvider(names(5))
+	h, lastAgain := newHostProvider(names(5)), 0
 	for range 20 {
 		one, _ := h.nextServer()
 		h.recordConnection()
@@ -378,8 +393,12 @@ func TestHostsShun(t *testing.T) {
 		assert.Equal(t, one, pass[4])
 		assert.ElementsMatch(t, names(5), pass[:5])
 		assert.ElementsMatch(t, names(5), pass[5:])
+		if pass[9] == one {
+			lastAgain++
+		}
 		h.recordConnection()
 	}
+	assert.Less(t, lastAgain, 20, "the second pass is in any order")
 	h.avoidServer("gone:1")
 	for range 5 {
 		server, _ := h.nextServer()

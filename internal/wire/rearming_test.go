@@ -136,6 +136,22 @@ func TestRearmedWatches(t *testing.T) {
 	})
 }
 
+// A read is in flight while the watch for the creation of its node fires. After that the watch is one of an existing node:
+// a server that armed it for the creation would not report that the node was deleted in the gap.
+func TestAWatchForACreationIsFollowedByOneOfTheNode(t *testing.T) {
+	r := newTable(t)
+	first, absent := r.exists("/x")
+	second, call := r.write(Data, "/x")
+	require.Empty(t, r.recordArmed(absent, jute.CodeNoNode))
+	assert.Equal(t, watches(first), heardBy(r.fired(jute.EventNodeCreated, "/x")))
+	require.Empty(t, r.recordArmed(call, jute.CodeOK))
+	calls, _ := r.rearmAll(9, 1<<20)
+	require.Len(t, calls, 1)
+	assert.Equal(t, jute.SetWatches{RelativeZxid: 9, Data: []string{"/x"}}, bodyOf(t, calls[0]))
+	assert.Equal(t, watches(second), heardBy(r.fired(jute.EventNodeDeleted, "/x")))
+	r.empty()
+}
+
 // A cache without persistent watches has two watches for each node.
 func TestWatchesAreSmall(t *testing.T) {
 	assert.LessOrEqual(t, unsafe.Sizeof(Watch{}), uintptr(48))

@@ -493,6 +493,30 @@ func TestUnwatchTakesTheLastWatchOffTheServer(t *testing.T) {
 	})
 }
 
+// A persistent watch stays on the server without subscribers while it serves a one-shot watch of its path, and goes with
+// the last event of that: of the node itself, or of a child.
+func TestAPersistentWatchGoesWithTheLastWatchThatItServes(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		require.NoError(t, srv.Create("/p", nil))
+		for kind, change := range map[WatchKind]func() error{
+			Data:  func() error { return srv.Set("/p", nil) },
+			Child: func() error { return srv.Create("/p/c", nil) },
+		} {
+			deep := c.watch(Recursive, "/p")
+			served := c.watch(kind, "/p")
+			c.Unwatch(&deep.Watch)
+			c.sync()
+			require.Len(t, srv.Watches(), 1)
+			require.NoError(t, change())
+			c.sync()
+			require.Len(t, served.types(), 1)
+			c.sync()
+			assert.Empty(t, srv.Watches(), "kind %d", kind)
+			assert.Empty(t, c.watches.entries)
+		}
+	})
+}
+
 // The first subscriber stops while a second one's read is in flight, which then fails.
 func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
 	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
