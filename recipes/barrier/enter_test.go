@@ -402,6 +402,15 @@ func TestEnterNodeDeleted(t *testing.T) {
 		held.Release()
 		_, err = w.Returned()
 		require.ErrorIs(t, err, barrier.ErrNodeDeleted)
+
+		// Together with the barrier's node, between the list and the opening.
+		held = s.Inject(zktest.Fault{Op: "create2", PathPrefix: path + "/ready", Action: zktest.Hold})
+		w = entering(t, background, barrier.NewDouble(newClient(t, s), path, 1))
+		<-held.Struck()
+		require.NoError(t, s.DeleteAll(path))
+		held.Release()
+		_, err = w.Returned()
+		require.ErrorIs(t, err, barrier.ErrNodeDeleted)
 	})
 }
 

@@ -279,6 +279,21 @@ func TestNoAuthAndLargeData(t *testing.T) {
 		members, err := g.WaitFor(background, 1)
 		require.NoError(t, err)
 		require.ErrorIs(t, members[0].DataErr, framework.ErrDataTooLarge)
+
+		// A member that the client may not read is left out; the others are current nevertheless.
+		_, err = s.CreateNode(path+"/hidden", nil, zktest.Ephemeral, recipetest.Session(t, c))
+		require.NoError(t, err)
+		require.NoError(t, s.SetACL(path+"/hidden", zktest.ACL{Perms: 4, Scheme: "world", ID: "anyone"}))
+		apart, err := group.Watch(recipetest.Client(t, s), path)
+		require.NoError(t, err)
+		defer apart.Close()
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		members, err = apart.WaitFor(ctx, 1)
+		require.NoError(t, err)
+		require.Equal(t, "large", members[0].ID)
+		require.NoError(t, s.Delete(path+"/hidden"))
+
 		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: 4, Scheme: "world", ID: "anyone"}))
 		blind, err := group.Watch(recipetest.Client(t, s), path)
 		require.NoError(t, err)

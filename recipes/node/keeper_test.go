@@ -963,6 +963,36 @@ func TestRevertsToTheDataOfALostCreate(t *testing.T) {
 	}
 }
 
+// The reply to the create is lost, and SetData comes before the keeper finds its node. Those data are not the node's: they are
+// refused, and the node keeps the data that were sent with the create.
+func TestDataRefusedAfterALostCreate(t *testing.T) {
+	for _, takeover := range []node.Takeover{node.Never, node.AtStart} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c, former, op := newClient(t, s), newClient(t, s), zktest.OpCreate2
+			require.NoError(t, s.Create("/services", nil))
+			if takeover == node.AtStart {
+				op = zktest.OpMulti
+				_, err := s.CreateNode(path, nil, zktest.Ephemeral, session(t, former))
+				require.NoError(t, err)
+			}
+			away := s.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+			s.Inject(zktest.Fault{Session: session(t, c), Op: op, Action: zktest.LoseReply})
+			k, err := node.NewKeeper(c, path, []byte("a"), node.WithTakeover(takeover))
+			require.NoError(t, err)
+			<-away.Struck()
+			set := make(chan error, 1)
+			go func() { set <- k.SetData(background, bytes.Repeat([]byte("x"), 2<<20)) }()
+			synctest.Wait()
+			away.Release()
+			require.ErrorIs(t, <-set, framework.ErrTooLarge)
+			assert.Equal(t, "a", string(k.Data()))
+			has(t, s, session(t, c), "a")
+			ends(t, s, k)
+		})
+	}
+}
+
 // While the keeper is disconnected, its persistent node is replaced by one that may not be written, with other data. The keeper
 // reports that, although its data were accepted before.
 func TestPersistentReplacedByOneThatMayNotBeWritten(t *testing.T) {
