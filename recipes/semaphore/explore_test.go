@@ -24,6 +24,9 @@ import (
 //
 // A lost session's nodes are deleted after its user has stopped, and its client contends again after that.
 //
+// A waiter sends the transaction without having seen the leases at any time, also when it is not the first in the line: the
+// number of leases does not depend on the proof that it is (move.go).
+//
 // Not modelled: how the line is read, Curator for Java, TryAcquire, foreign children.
 //
 // Wrong: more leases are taken than the count was at the grant of the newest, the lease with the largest number; leases whose
@@ -398,9 +401,14 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 	try(c.at == waits && !slices.Contains(l.queue[:], who), i, "the place is lost", func(l *leases, c *caller) {
 		*c = caller{at: lines, wants: c.wants}
 	})
+	inLine := slices.Contains(l.queue[:], who)
+	try(c.at == waits && !c.first && inLine && m.s.movesFromLine(int(c.wants)), i, "it does not look", func(l *leases, c *caller) {
+		c.at = moves
+	})
+	try(c.at == moves && !c.first && inLine, i, "the transaction is refused", func(l *leases, c *caller) { c.at = waits })
 	room := l.nodes[len(l.nodes)-1] == node{}                                                 // room in the model
-	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.moveFromLine
-		if !first { // its place does not exist any more
+	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.move
+		if !inLine { // its place does not exist any more
 			*c = caller{at: lines, wants: c.wants}
 			return
 		}

@@ -50,16 +50,35 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPati
 		return err
 	}
 	var looked *framework.Session // of the last snapshot; nil if that is outdated
-	wasFirst := func(ctx context.Context, session *framework.Session, ahead string) bool {
+	var moved *movedLease
+	defer func() { // if OnWait or a hook panics
+		if moved != nil {
+			moved.delete()
+		}
+	}()
+	succeed := func(ctx context.Context, session *framework.Session, at line.Position) (_ line.Succession, err error) {
+		if s.movesFromLine(n) {
+			if moved, err = s.moveUnseen(ctx, session, at); moved != nil || err != nil {
+				return line.LeftLine, err
+			}
+		}
 		if look(ctx, session) != nil {
-			return false
+			return line.Unproven, nil
 		}
 		looked = session
-		return seen.hasLeaseOf(ahead) || s.isLineServed(ahead, seen)
+		if seen.hasLeaseOf(at.Predecessor) || s.isLineServed(at.Predecessor, seen) {
+			return line.WasFirst, nil
+		}
+		return line.Unproven, nil
 	}
-	place, err := s.line.AcquireWith(ctx, wasFirst)
+	place, err := s.line.AcquireWith(ctx, succeed)
 	if err != nil {
 		return nil, err
+	}
+	if lease := moved; lease != nil {
+		moved = nil
+		s.crowded.Store(true)
+		return s.settleMove(ctx, lease)
 	}
 	left := false
 	defer func() { // also when OnWait or a hook panics

@@ -14,12 +14,49 @@ import (
 // Curator's own rule, at the moment of the commit. If they are more, lists decide, by the rule of [leaseSnapshot.judgeNodes].
 // The caller is not in the line any more, so until the lease is within the limit it waits with the node, as the
 // first waiter of Curator for Java does. No caller passes it: all later nodes have larger numbers.
+//
+// A waiter that expects a free lease sends the transaction as soon as its predecessor's place is deleted, before any
+// list. The version of "leases" in the transaction proves that the waiter is the first: each transaction increments that
+// version by one, so since the caller's last one it has grown by the number of places between only if each of them was
+// left by a transaction. If a waiter gave up, or did without the transaction, as Curator for Java does, the server
+// refuses, and lists decide. Only the order of the grants depends on this proof, not the number of leases. A write by
+// another client to "leases" can make up for a place that was left without a transaction, so data that are written there
+// later may be lost.
 
-// canMoveFromLine reports whether a caller that wants n leases can take them with one transaction. For several it cannot: it
+// movesFromLine reports whether a caller that wants n leases may take them with one transaction. For several it may not: it
 // might have to wait with nodes that a Java client in the line waits for. With a shared count the limit may change
 // before the commit.
+func (s *Semaphore) movesFromLine(n int) bool {
+	return n == 1 && s.count == nil && !s.cannotMove.Load()
+}
+
+// canMoveFromLine is movesFromLine after a snapshot: the node "leases" must exist, and have no data.
 func (s *Semaphore) canMoveFromLine(seen leaseSnapshot, n int) bool {
-	return n == 1 && s.count == nil && seen.dir.Czxid != 0 && seen.dir.DataLength == 0 && !s.cannotMove.Load()
+	return seen.dir.Czxid != 0 && seen.dir.DataLength == 0 && s.movesFromLine(n)
+}
+
+// mostAheadUnseen limits the contenders ahead, when a waiter joined, with which it takes a lease before it has seen the
+// leases. If the leases then turn out to be taken, so many callers may wait out of the line, and each release wakes all
+// of them.
+const mostAheadUnseen = 32
+
+// moveUnseen sends the transaction for the waiter at this place, whose predecessor was deleted, if a free lease can be
+// expected. moved is nil if the leases have to be listed first.
+func (s *Semaphore) moveUnseen(ctx context.Context, session *framework.Session, at line.Position) (moved *movedLease, err error) {
+	last := s.lastMove.Load()
+	place, ok := s.line.Order.SequenceNumber(at.Node)
+	if last == nil || !ok || at.Ahead > mostAheadUnseen || !last.expectsRoom() {
+		return nil, nil
+	}
+	version, ok := last.predictVersion(place)
+	if !ok {
+		return nil, nil
+	}
+	moved, err = s.move(ctx, session, at.Node, framework.Stat{Version: version})
+	if s.isMoveRefused(err) {
+		return nil, nil
+	}
+	return moved, err
 }
 
 // moveFromLine takes one lease and leaves the line, in one transaction. If the server refuses that, it creates the lease
@@ -28,58 +65,107 @@ func (s *Semaphore) moveFromLine(
 	ctx context.Context, place *line.Grant, seen leaseSnapshot,
 ) (lease *Lease, left bool, err error) {
 	place.Hold.End(framework.ErrReleased) // first, since the deletion would end it as a loss
-	view := place.Session.Client().ForRecipes()
-	var stat framework.Stat
-	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
-		InPlaceOf(place.Path, &seen.dir).StoringStatIn(&stat).
-		ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data)
+	moved, err := s.move(ctx, place.Session, place.Name, seen.dir)
 	switch {
 	case err == nil:
+		lease, err = s.settleMove(ctx, moved)
+		return lease, true, err
 	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // otherwise it may be the cause of ctx's end
 		return nil, true, errLineDeleted
-	case errors.Is(err, framework.ErrNoAuth):
-		s.cannotMove.Store(true)
-		fallthrough
-	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
+	case s.isMoveRefused(err):
 		lease, err = s.createLeases(ctx, place.Session, 1, true)
-		return lease, false, err
-	default:
-		return nil, false, err
 	}
-	node := &line.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
-	defer func() { // also when a hook panics
-		if lease == nil && !errors.Is(err, errLeaseDeleted) { // otherwise another client's node may have its name
-			line.QueueDelete(view, path)
-		}
-	}()
-	s.recordMove(place.Name, node.Name)
-	lease, err = s.settleLeases(ctx, place.Session, []*line.Grant{node}, s.judgeByCount(node.Name, seen.dir), true)
-	return lease, true, err
+	return lease, false, err
 }
 
+// isMoveRefused reports whether the server has refused the transaction for another reason than a missing place. After
+// ErrNoAuth no other is sent.
+func (s *Semaphore) isMoveRefused(err error) bool {
+	noAuth := errors.Is(err, framework.ErrNoAuth)
+	if noAuth {
+		s.cannotMove.Store(true)
+	}
+	return noAuth || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrBadVersion)
+}
+
+// movedLease is the node of a lease after the transaction.
+type movedLease struct {
+	node *line.Grant
+	dir  framework.Stat // of "leases" in the reply; zero if that was lost
+}
+
+// move sends the transaction. dir is the Stat of "leases", of which only the version and the length of the data count.
+func (s *Semaphore) move(ctx context.Context, session *framework.Session, place string, dir framework.Stat) (*movedLease, error) {
+	var stat framework.Stat
+	path, err := session.Client().ForRecipes().Create().WithMode(framework.EphemeralSequential).WithProtection().
+		InPlaceOf(zkpath.Join(s.line.Dir, place), &dir).StoringStatIn(&stat).
+		ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data)
+	if err != nil {
+		return nil, err
+	}
+	node := &line.Grant{Session: session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
+	s.recordMove(place, node.Name, dir)
+	return &movedLease{node, dir}, nil
+}
+
+// settleMove makes a lease of the node, as soon as it is within the limit.
+func (s *Semaphore) settleMove(ctx context.Context, m *movedLease) (lease *Lease, err error) {
+	defer func() { // also when a hook panics
+		if lease == nil && !errors.Is(err, errLeaseDeleted) { // otherwise another client's node may have its name
+			m.delete()
+		}
+	}()
+	return s.settleLeases(ctx, m.node.Session, []*line.Grant{m.node}, s.judgeByCount(m.node.Name, m.dir), true)
+}
+
+func (m *movedLease) delete() { line.QueueDelete(m.node.Session.Client().ForRecipes(), m.node.Path) }
+
 // judgeByCount returns the verdict on the lease from the Stat of "leases" in the transaction's reply; nodeMissing if the Stat
-// does not decide, because the reply was lost, or because "leases" has other children than leases.
+// does not decide, because the reply was lost. overLimit may be wrong, if "leases" has other children than leases.
 func (s *Semaphore) judgeByCount(name string, dir framework.Stat) leaseVerdict {
 	sequence, ok := leaseNumber(name)
-	if !ok || sequence >= line.SequenceLimit {
+	switch children := int(dir.NumChildren); {
+	case !ok || sequence >= line.SequenceLimit || children == 0:
 		return nodeMissing
-	}
-	if children := int(dir.NumChildren); children == 0 || children > s.max {
-		return nodeMissing
+	case children > s.max:
+		return overLimit
 	}
 	return granted
 }
 
-// movedNumbers are the sequence numbers of a place in the line and of the lease taken from it.
-type movedNumbers struct{ place, lease int64 }
+// lastMove has the facts that a move has shown.
+type lastMove struct {
+	place, lease int64 // the sequence numbers of the place in the line and of the lease taken from it
+	version      int32 // of "leases" after the move
+	hasReply     bool  // version is known: the reply was not lost
+	room         bool  // after the move another lease was free
+	predicted    bool  // the version was the one that the move before predicts
+}
 
-// recordMove records the numbers of a move.
-func (s *Semaphore) recordMove(place, lease string) {
+// predictVersion returns the version of "leases" when this place is the first, if each place between was left with a move.
+func (m lastMove) predictVersion(place int64) (version int32, ok bool) {
+	between := place - m.place - 1
+	version = m.version + int32(between)
+	return version, m.hasReply && 0 <= between && between < line.SequenceLimit && version != -1 // -1 would be any version
+}
+
+// expectsRoom reports whether the next move may precede the list of the leases: there was room after the last, whose version
+// was as predicted.
+func (m lastMove) expectsRoom() bool { return m.predicted && m.room }
+
+// recordMove records a move; dir is the Stat of "leases" in its reply.
+func (s *Semaphore) recordMove(place, lease string, dir framework.Stat) {
 	from, ok := s.line.Order.SequenceNumber(place)
 	to, also := leaseNumber(lease)
-	if ok && also {
-		s.lastMove.Store(&movedNumbers{from, to})
+	if !ok || !also {
+		return
 	}
+	m := &lastMove{place: from, lease: to, version: dir.Version, hasReply: dir.NumChildren > 0, room: int(dir.NumChildren)+s.max/4 < s.max}
+	if before := s.lastMove.Load(); before != nil && m.hasReply {
+		version, ok := before.predictVersion(from)
+		m.predicted = ok && version == dir.Version-1
+	}
+	s.lastMove.Store(m)
 }
 
 // isLineServed reports whether all contenders that have joined the line since the last move, up to this place, have had

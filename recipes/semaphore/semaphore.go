@@ -70,7 +70,7 @@ type Semaphore struct {
 
 	crowded           atomic.Bool // the last caller to leave the line had waited: the next joins it without a try before
 	cannotMove        atomic.Bool // the server has refused to write to "leases"
-	lastMove          atomic.Pointer[movedNumbers]
+	lastMove          atomic.Pointer[lastMove]
 	warnedForeign     atomic.Bool
 	warnedSessionless atomic.Int64 // the czxid of the lease of the last such warning
 }
@@ -230,8 +230,8 @@ type Participant = line.Participant
 
 // Participants returns the leases that are taken, one element for each, the oldest first. It lists the children and
 // then reads each node, 64 in one request. The result may be outdated when it returns. Curator for Java creates the
-// lease's node before it waits, so its first waiter is listed as well. So is, rarely, a client of this library that
-// was first in the line when others were faster.
+// lease's node before it waits, so its first waiter is listed as well. So are clients of this library that have left the
+// line for a lease that was not free; at most some dozens, and rarely any.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.listParticipants(ctx, "participants", &s.leases)
 }
@@ -247,8 +247,8 @@ func (s *Semaphore) listParticipants(ctx context.Context, verb string, l *line.L
 	return nodes, s.wrapError(verb, err)
 }
 
-// Usage returns how many leases are taken, and the limit. After a shared count has shrunk, taken can be
-// larger than max. If the shared count's node is missing, Usage creates it.
+// Usage returns how many leases are taken, and the limit. taken can be larger than max after a shared count has shrunk,
+// and while a client waits with its lease's node (see [Semaphore.Participants]). If the shared count's node is missing, Usage creates it.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
 	var seen leaseSnapshot
 	if err = line.CheckCall(ctx, s.client, s.err); err == nil {

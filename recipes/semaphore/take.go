@@ -240,7 +240,9 @@ func (s *Semaphore) settleLeases(
 					ErrNotAcquired, len(nodes))
 			}
 			if seen.watches[0] != nil {
-				if _, err := s.awaitEvent(ctx, session, session.Context(), seen, nil); err != nil {
+				waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: names[0]})
+				_, err := s.awaitEvent(ctx, session, session.Context(), seen, nil)
+				if waited(err); err != nil {
 					return nil, err
 				}
 			}

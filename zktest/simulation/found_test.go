@@ -42,6 +42,7 @@ var strangers = map[string][]string{
 	"rwlock":      {"/rwlock/_c_stranger-__READ__", "/rwlock/_c_stranger-__WRIT__"},
 	"readers":     {"/readers/_c_stranger-__READ__", "/readers/_c_stranger-__WRIT__"},
 	"semaphore":   {"/semaphore/leases/_c_stranger-lease-", "/semaphore/locks/_c_stranger-lock-"},
+	"leases":      {"/leases/leases/_c_stranger-lease-", "/leases/locks/_c_stranger-lock-"},
 	"multi":       {"/multi-a/_c_stranger-lock-"},
 	"striped":     {"/striped/1/_c_stranger-lock-"},
 	"once":        {"/once/job/lock/_c_stranger-lock-"},

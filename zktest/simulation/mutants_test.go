@@ -142,6 +142,7 @@ var mutants = []struct {
 	{bug: "the last but one takes the node along", works: "readers", within: 100},
 	{bug: "no way is given to parts", works: "semaphore", within: 300},
 	{bug: "the transaction is taken for a grant", works: "semaphore", within: 500},
+	{bug: "the transaction is taken for a grant", works: "leases", within: 100},
 	{bug: "a write repeated blindly after a lost reply", works: "adders", within: 300},
 	{bug: "no room in a number as it was", works: "limits", within: 300},
 	{bug: "ids of a number that was set back", works: "ids", within: 100},

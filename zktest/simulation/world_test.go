@@ -410,5 +410,5 @@ func workNames() (names []string) {
 
 // crowded are the works that several actors of one client may do: they share its session, but no right.
 var crowded = map[string]bool{
-	"mutex": true, "rwlock": true, "readers": true, "semaphore": true, "multi": true, "striped": true, "revocation": true, "latch": true, "selector": true,
+	"mutex": true, "rwlock": true, "readers": true, "semaphore": true, "leases": true, "multi": true, "striped": true, "revocation": true, "latch": true, "selector": true,
 }

@@ -19,7 +19,7 @@ import (
 //     A waiter that gives up leaves no mark, a session that ends neither.
 //  4. The event of the predecessor's deletion, if the list has shown no other child ahead (Decision.OnlyAhead).
 //  5. The reply that the predecessor's node is missing, to the read that was to watch it, if the mark's event has come.
-//  6. With AcquireWith: the predecessor is gone, and the recipe's WasFirstFunc reports that it was the first.
+//  6. With AcquireWith: the predecessor is gone, and the recipe's SuccessionFunc returns WasFirst.
 //
 // Order.Decide decides 1 and 2, afterEvent the others.
 //
@@ -38,7 +38,7 @@ const maxArmFailures = 4
 const releaseMarkSuffix = "-released"
 
 // usesReleaseMarks reports whether holders in this line leave marks for their waiters.
-func (w *waiter) usesReleaseMarks() bool { return w.Order.hasOneKind() && w.wasFirst == nil }
+func (w *waiter) usesReleaseMarks() bool { return w.Order.hasOneKind() && w.succeed == nil }
 
 // leavesReleaseMark reports whether the holder's release leaves a mark. If the holder has not waited, the waiter behind
 // it rarely needs one.

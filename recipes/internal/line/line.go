@@ -70,21 +70,31 @@ type Position struct {
 // before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
 func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireWith(ctx, nil) }
 
-// WasFirstFunc reports whether the predecessor, which has been deleted, was the first in line then; name is its node's.
-// It returns false if that is not certain.
-type WasFirstFunc func(ctx context.Context, session *framework.Session, name string) bool
+// Succession is the conclusion of a SuccessionFunc.
+type Succession int8
 
-// AcquireWith is Acquire for a recipe that has a WasFirstFunc, since other nodes show who was the first: the semaphore's
-// leases. A waiter is granted without a list if wasFirst returns true. There are no marks, and the own node is not
-// watched: it may be gone at the grant, which the recipe has to find out when it uses the node.
-func (l *Line) AcquireWith(ctx context.Context, wasFirst WasFirstFunc) (*Grant, error) {
+const (
+	Unproven Succession = iota // a list decides
+	WasFirst                   // the predecessor was the first in line when it was deleted: the waiter is granted
+	LeftLine                   // the recipe has deleted the waiter's node: the wait ends without a grant
+)
+
+// SuccessionFunc returns the conclusion after the predecessor was deleted, for the waiter at this place: that of its
+// last list. An error ends the wait; framework.ErrNodeDeleted means that the waiter's node is gone.
+type SuccessionFunc func(ctx context.Context, session *framework.Session, at Position) (Succession, error)
+
+// AcquireWith is Acquire for a recipe that has a SuccessionFunc, since other nodes show who was the first: the
+// semaphore's leases. After WasFirst a waiter is granted without a list; after LeftLine the grant is nil. There are no
+// marks, and the own node is not watched: it may be gone at the grant, which the recipe has to find out when it uses
+// the node.
+func (l *Line) AcquireWith(ctx context.Context, succeed SuccessionFunc) (*Grant, error) {
 	if !l.NoReentry && l.CheckSelfWait(ctx) != nil {
 		return nil, ErrSelfWait
 	}
 	session, err := l.Client.SessionSoon(ctx)
 	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
 		began := time.Now()
-		grant, placed, failed := l.contendInSession(ctx, session, true, wasFirst)
+		grant, placed, failed := l.contendInSession(ctx, session, true, succeed)
 		if failed == nil {
 			return grant, nil
 		}

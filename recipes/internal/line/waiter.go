@@ -14,9 +14,9 @@ import (
 // waiter is a contender that does not hold yet: one node in the line, in one session.
 type waiter struct {
 	*Line
-	session  *framework.Session
-	view     *framework.Client // pinned to session
-	wasFirst WasFirstFunc      // of AcquireWith; otherwise nil
+	session *framework.Session
+	view    *framework.Client // pinned to session
+	succeed SuccessionFunc    // of AcquireWith; otherwise nil
 
 	creating *framework.Pending[framework.CreateResult] // the create, until its result is read
 	path     string
@@ -36,7 +36,8 @@ type waiter struct {
 	ownChanged      bool  // another client has written to the own node
 	armFailures     int32 // failures in a row to arm the watches
 
-	grant *Grant // the result
+	grant   *Grant // the result
+	hasLeft bool   // or: LeftLine
 }
 
 // waiterState is a state of a waiter: a function, which returns the next state; nil ends the wait.
@@ -48,11 +49,11 @@ type waiterState func(*waiter, context.Context) (waiterState, error)
 // contendInSession joins the line in one session, and waits until it holds. placed reports whether it had a node in the
 // line. On an error the client deletes that node, also if OnWait or a hook panics or ends the goroutine.
 func (l *Line) contendInSession(
-	ctx context.Context, session *framework.Session, waits bool, wasFirst WasFirstFunc,
+	ctx context.Context, session *framework.Session, waits bool, succeed SuccessionFunc,
 ) (grant *Grant, placed bool, err error) {
-	w := &waiter{Line: l, session: session, view: session.Client().ForRecipes(), mayWait: waits, wasFirst: wasFirst}
+	w := &waiter{Line: l, session: session, view: session.Client().ForRecipes(), mayWait: waits, succeed: succeed}
 	defer func() {
-		if w.grant == nil && !errors.Is(err, errNodeLost) { // else another client's node may have its name
+		if w.grant == nil && !w.hasLeft && !errors.Is(err, errNodeLost) { // else another client's node may have its name
 			w.removeNode()
 		}
 		w.dirWatch.Stop()
@@ -205,16 +206,33 @@ func (w *waiter) afterEvent(ctx context.Context, gone bool, e grantEvidence) (wa
 		return (*waiter).listAgain, w.handleOwnEvent(own)
 	default:
 	}
-	d := w.decision
-	if w.wasFirst != nil {
-		if gone && d.OrderAgreed && w.wasFirst(ctx, w.session, d.Predecessor) {
-			return (*waiter).becomeHolder, nil
-		}
-		return (*waiter).listAgain, nil
+	if w.succeed != nil {
+		return w.decideBySuccession(ctx, gone)
 	}
-	e.onlyAhead, e.ownWatched, e.sameConnection = d.OnlyAhead, w.ownWatch != nil, w.connections == w.session.Connections()
+	e.onlyAhead, e.ownWatched, e.sameConnection = w.decision.OnlyAhead, w.ownWatch != nil, w.connections == w.session.Connections()
 	if e.provesFirst() {
 		return (*waiter).becomeHolder, nil
+	}
+	return (*waiter).listAgain, nil
+}
+
+// decideBySuccession returns the next state after an event ahead, for a recipe with a SuccessionFunc.
+func (w *waiter) decideBySuccession(ctx context.Context, gone bool) (waiterState, error) {
+	d := w.decision
+	if !gone || !d.OrderAgreed {
+		return (*waiter).listAgain, nil
+	}
+	at := Position{Node: w.name(), Predecessor: d.Predecessor, Ahead: d.Ahead}
+	switch conclusion, err := w.succeed(ctx, w.session, at); {
+	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
+		return nil, errNodeLost
+	case err != nil:
+		return nil, err
+	case conclusion == WasFirst:
+		return (*waiter).becomeHolder, nil
+	case conclusion == LeftLine:
+		w.hasLeft = true
+		return nil, nil
 	}
 	return (*waiter).listAgain, nil
 }

@@ -87,10 +87,13 @@ func TestRequestsOfALineWithAnotherProof(t *testing.T) {
 		r := newLineRig(t)
 		l := lockLine(r.c)
 		synctest.Wait()
-		for _, first := range []bool{true, false} {
+		for _, conclusion := range []line.Succession{line.WasFirst, line.Unproven} {
 			r.s.ResetCounts()
 			acquire := func(context.Context) (*line.Grant, error) {
-				return l.AcquireWith(context.Background(), func(context.Context, *framework.Session, string) bool { return first })
+				return l.AcquireWith(context.Background(),
+					func(context.Context, *framework.Session, line.Position) (line.Succession, error) {
+						return conclusion, nil
+					})
 			}
 			calls := []*grantCall{}
 			for range 3 {
@@ -101,7 +104,7 @@ func TestRequestsOfALineWithAnotherProof(t *testing.T) {
 			for i, call := range calls {
 				r.release(call.OK())
 				want := map[string]int{"delete": 1}
-				if !first && i < 2 {
+				if conclusion == line.Unproven && i < 2 {
 					want["getChildren2"] = 1
 				}
 				recipetest.Counts(t, r.s, "released", want)

@@ -1,0 +1,53 @@
+package semaphore
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/line"
+)
+
+// The version that the next transaction expects, and when it expects none.
+func TestPredictVersion(t *testing.T) {
+	for _, c := range []struct {
+		last  lastMove
+		place int64
+		want  int32
+		ok    bool
+	}{
+		{lastMove{place: 10, version: 5, hasReply: true}, 11, 5, true},
+		{lastMove{place: 10, version: 5, hasReply: true}, 14, 8, true},
+		{lastMove{place: 10, version: 5}, 11, 0, false},                 // the reply was lost
+		{lastMove{place: 10, version: 5, hasReply: true}, 10, 0, false}, // "locks" was made again
+		{lastMove{place: 10, version: 5, hasReply: true}, 3, 0, false},
+		{lastMove{place: 10, version: -3, hasReply: true}, 13, 0, false},                       // -1 would be any version
+		{lastMove{place: 10, version: math.MaxInt32, hasReply: true}, 12, math.MinInt32, true}, // as the server counts on
+	} {
+		version, ok := c.last.predictVersion(c.place)
+		if assert.Equal(t, c.ok, ok, "%+v", c); ok {
+			assert.Equal(t, c.want, version, "%+v", c)
+		}
+	}
+}
+
+// After which moves the next may precede the list of the leases: after the second in a row whose version was as predicted, while
+// a quarter of the leases is free.
+func TestRecordMove(t *testing.T) {
+	s := &Semaphore{max: 8}
+	s.line.Order = line.Order{Names: []string{lockName}}
+	move := func(place string, version, children int32) bool {
+		s.recordMove(lockName+place, leaseName+place, framework.Stat{Version: version, NumChildren: children})
+		return s.lastMove.Load().expectsRoom()
+	}
+	assert.False(t, move("0000000001", 1, 1), "the first")
+	assert.True(t, move("0000000004", 4, 5), "as predicted")
+	assert.False(t, move("0000000005", 5, 6), "too few are free")
+	assert.False(t, move("0000000008", 7, 1), "one was left without a transaction")
+	assert.True(t, move("0000000009", 8, 1))
+	assert.False(t, move("0000000010", 0, 0), "the reply was lost")
+	assert.False(t, move("0000000011", 10, 1), "no prediction")
+	assert.True(t, move("0000000012", 11, 1))
+}

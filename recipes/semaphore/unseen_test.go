@@ -1,0 +1,325 @@
+package semaphore_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// manyLeases is the limit in the tests of leases that are taken unseen.
+const manyLeases = 8
+
+// contention is a semaphore whose clients have contended before, so that they expect a free lease when they are the first
+// in the line.
+type contention struct {
+	t       *testing.T
+	s       *zktest.Server
+	leases  int
+	filler  *semaphore.Semaphore
+	clients []*framework.Client
+	sems    []*semaphore.Semaphore
+}
+
+func newContention(t *testing.T, clients, leases int, options ...framework.Option) *contention {
+	s := zktest.RunT(t)
+	c := &contention{t: t, s: s, leases: leases, filler: semaphore.New(newClient(t, s), path, leases)}
+	for range clients {
+		client := newClient(t, s, options...)
+		c.clients, c.sems = append(c.clients, client), append(c.sems, semaphore.New(client, path, leases))
+	}
+	for range 2 {
+		all := c.fill(leases)
+		waits := c.wait()
+		c.releaseTogether(all)
+		c.releaseAll(waits)
+	}
+	return c
+}
+
+// releaseTogether releases all leases before the first waiter gets the event of one.
+func (c *contention) releaseTogether(all *semaphore.Lease) {
+	c.t.Helper()
+	c.s.Delay(0, time.Millisecond)
+	release(c.t, all)
+	c.s.Delay(0, 0)
+	time.Sleep(10 * time.Millisecond) // replies are still delayed
+}
+
+// releaseAll releases the leases of all, after each has had its own.
+func (c *contention) releaseAll(waits []*call) {
+	c.t.Helper()
+	var held []*semaphore.Lease
+	for _, w := range waits {
+		held = append(held, got(c.t, w))
+	}
+	for _, lease := range held {
+		release(c.t, lease)
+	}
+}
+
+// fill takes leases.
+func (c *contention) fill(n int) *semaphore.Lease {
+	c.t.Helper()
+	return acquire(c.t, c.filler, n)
+}
+
+// wait has each client wait in the line, in their order.
+func (c *contention) wait() (waits []*call) {
+	c.t.Helper()
+	for _, sem := range c.sems {
+		waits = append(waits, waiting(c.t, background, sem, 1))
+	}
+	return waits
+}
+
+// place returns the path of a client's node in the line.
+func (c *contention) place(i int) string {
+	c.t.Helper()
+	for path, node := range c.s.Tree() {
+		if node.Stat.EphemeralOwner == session(c.t, c.clients[i]) && zkpath.Parent(path) == locks {
+			return path
+		}
+	}
+	require.Fail(c.t, "no node in the line")
+	return ""
+}
+
+// A waiter behind others that take a free lease takes one without having listed the leases, in one round trip; also a second
+// time.
+func TestALeaseIsTakenUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 4, manyLeases)
+		for range 2 {
+			all := c.fill(manyLeases)
+			c.s.ResetCounts()
+			waits := c.wait()
+			recipetest.Counts(t, c.s, "four join, and the first reads the leases",
+				map[string]int{"create2": 4, "getChildren2": 5, "getData": 3})
+			c.releaseTogether(all)
+			recipetest.Counts(t, c.s, "each takes a lease", map[string]int{"delete": manyLeases, "multi": 4})
+			c.releaseAll(waits)
+		}
+		clean(t, c.s)
+	})
+}
+
+// A waiter that wants several leases lists them first, and gets all.
+func TestSeveralLeasesAreNotTakenUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 2, manyLeases)
+		all := c.fill(manyLeases)
+		first := waiting(t, background, c.sems[0], 1)
+		second := waiting(t, background, c.sems[1], 2)
+		c.releaseTogether(all)
+		lease := got(t, first)
+		two := got(t, second)
+		require.Equal(t, 2, two.Count())
+		require.Equal(t, 3, taken(t, c.s))
+		release(t, two)
+		release(t, lease)
+		clean(t, c.s)
+	})
+}
+
+// A waiter ahead gives up while the first waits for a lease: the one behind tries, is refused, and waits behind the first.
+// After that a list precedes its next lease again.
+func TestAWaiterAheadGivesUpAndNoneIsPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 3, manyLeases)
+		all, one := c.fill(manyLeases-1), c.fill(1)
+		first := waiting(t, background, c.sems[0], 1)
+		ctx, cancel := context.WithCancel(background)
+		leaver := waiting(t, ctx, c.sems[1], 1)
+		last := waiting(t, background, c.sems[2], 1)
+		c.s.ResetCounts()
+		cancel()
+		require.ErrorIs(t, leaver.End().Err, context.Canceled)
+		last.Waits()
+		recipetest.Counts(t, c.s, "refused; lists",
+			map[string]int{"delete": 1, "removeWatches": 1, "multi": 1, "getChildren2": 2, "getData": 1})
+		require.Equal(t, manyLeases, taken(t, c.s))
+		release(t, one)
+		lease := got(t, first)
+		last.Waits()
+		release(t, lease)
+		release(t, got(t, last))
+		release(t, all)
+		clean(t, c.s)
+	})
+}
+
+// The leases are taken, against expectation: the waiter has left the line, and waits with its node. It has its lease before
+// waiters that join later.
+func TestALeaseIsNotFreeAgainstExpectation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 3, manyLeases)
+		all, one := c.fill(manyLeases-1), c.fill(1)
+		waits := c.wait()
+		release(t, one)
+		lease := got(t, waits[0])
+		require.Equal(t, manyLeases+2, taken(t, c.s))
+		line, err := c.filler.Waiting(background)
+		require.NoError(t, err)
+		require.Empty(t, line)
+		later := waiting(t, background, c.filler, 1)
+
+		time.Sleep(100 * time.Millisecond) // the holders' own nodes are watched
+		c.s.ResetCounts()
+		time.Sleep(time.Second)
+		recipetest.Counts(t, c.s, "they wait", map[string]int{})
+		release(t, lease)
+		lease = got(t, waits[1])
+		waits[2].Waits()
+		release(t, lease)
+		lease = got(t, waits[2])
+		later.Waits()
+		release(t, lease)
+		release(t, got(t, later))
+		release(t, all)
+		clean(t, c.s)
+	})
+}
+
+// With more than so many contenders ahead a list precedes each lease, so that few waiters can be out of the line with a
+// node over the limit.
+func TestALongLineIsNotLeftUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, leases, most = 36, 64, 32
+		c := newContention(t, clients, leases)
+		all, one := c.fill(leases-1), c.fill(1)
+		waits := c.wait()
+		release(t, one)
+		lease := got(t, waits[0])
+		require.Equal(t, leases+most, taken(t, c.s))
+		line, err := c.filler.Waiting(background)
+		require.NoError(t, err)
+		require.Len(t, line, clients-1-most)
+		release(t, all)
+		release(t, lease)
+		c.releaseAll(waits[1:])
+		clean(t, c.s)
+	})
+}
+
+// The transaction or its reply is lost with the connection: the waiter has one lease in the end, and no place in the line.
+// Its next lease is not taken unseen, since it has no count.
+func TestALeaseTakenUnseenAfterALostReply(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore, zktest.DropRequest} {
+		t.Run(action.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newContention(t, 3, manyLeases)
+				all := c.fill(manyLeases)
+				waits := c.wait()
+				fault := c.s.Inject(zktest.Fault{Session: session(t, c.clients[1]), Op: "multi", Action: action})
+				c.releaseTogether(all)
+				var held []*semaphore.Lease
+				for _, w := range waits {
+					held = append(held, got(t, w))
+				}
+				require.Equal(t, 1, fault.Hits())
+				require.Equal(t, 3, taken(t, c.s))
+				for _, lease := range held {
+					require.Equal(t, c.s.Tree()[lease.Paths()[0]].Stat.Czxid, lease.ID())
+					release(t, lease)
+				}
+				clean(t, c.s)
+			})
+		})
+	}
+}
+
+// While the transaction is on its way, an administrator deletes the place or "leases", the session is lost, or the caller
+// gives up.
+func TestALeaseIsNotTakenUnseen(t *testing.T) {
+	for name, trouble := range map[string]func(c *contention, stop func()){
+		"place deleted":  func(c *contention, _ func()) { require.NoError(c.t, c.s.Delete(c.place(1))) },
+		"leases deleted": func(c *contention, _ func()) { require.NoError(c.t, c.s.Delete(leases)) },
+		"session lost":   func(c *contention, _ func()) { c.s.Expire(session(c.t, c.clients[1])) },
+		"caller leaves":  func(_ *contention, stop func()) { stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newContention(t, 3, manyLeases)
+				all := c.fill(manyLeases)
+				ctx, cancel := context.WithCancel(background)
+				defer cancel()
+				first := waiting(t, background, c.sems[0], 1)
+				second := waiting(t, ctx, c.sems[1], 1)
+				third := waiting(t, background, c.sems[2], 1)
+				hold := c.s.Inject(zktest.Fault{Session: session(t, c.clients[1]), Op: "multi", Action: zktest.Hold})
+				c.releaseTogether(all)
+				release(t, got(t, first))
+				<-hold.Struck()
+				trouble(c, cancel)
+				hold.Release()
+				release(t, got(t, third))
+				if name == "caller leaves" {
+					require.ErrorIs(t, second.End().Err, context.Canceled)
+				} else {
+					release(t, got(t, second))
+				}
+				clean(t, c.s)
+			})
+		})
+	}
+}
+
+// The server refuses writes to "leases" from some time on: the waiters do without.
+func TestALeaseTakenUnseenIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 3, manyLeases)
+		all := c.fill(manyLeases)
+		waits := c.wait()
+		perms := framework.PermRead | framework.PermCreate | framework.PermDelete
+		require.NoError(t, c.s.SetACL(leases, zktest.ACL{Perms: int32(perms), Scheme: "world", ID: "anyone"}))
+		c.releaseTogether(all)
+		for _, w := range waits {
+			release(t, got(t, w))
+		}
+		clean(t, c.s)
+	})
+}
+
+// A hook ends the goroutine when the wait in the line has ended, with the lease's node made: the node is deleted.
+func TestAHookEndsTheGoroutineOfALeaseTakenUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := false
+		c := newContention(t, 2, manyLeases, framework.WithHooks(framework.Hooks{
+			Wait: func(context.Context, framework.Queue) func(error) {
+				return func(error) {
+					if ends {
+						runtime.Goexit()
+					}
+				}
+			},
+		}))
+		c.clients[0] = newClient(t, c.s)
+		c.sems[0] = semaphore.New(c.clients[0], path, manyLeases)
+		all := c.fill(manyLeases)
+		first := waiting(t, background, c.sems[0], 1)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = c.sems[1].Acquire(background, 1)
+		}()
+		synctest.Wait()
+		ends = true
+		c.s.ResetCounts()
+		c.releaseTogether(all)
+		<-done
+		synctest.Wait()
+		require.Equal(t, 2, c.s.Counts()["multi"])
+		release(t, got(t, first))
+		clean(t, c.s)
+	})
+}
