@@ -48,6 +48,8 @@ func TestRecordMove(t *testing.T) {
 	assert.False(t, move("0000000008", 7, 1), "one was left without a transaction")
 	assert.True(t, move("0000000009", 8, 1))
 	assert.False(t, move("0000000010", 0, 0), "the reply was lost")
+	_, ok := s.lastMove.Load().predictVersion(11)
+	assert.False(t, ok, "no version is known")
 	assert.False(t, move("0000000011", 10, 1), "no prediction")
 	assert.True(t, move("0000000012", 11, 1))
 }

@@ -113,6 +113,25 @@ func TestALeaseIsTakenUnseen(t *testing.T) {
 	})
 }
 
+// A caller that has taken a lease unseen joins the line without a look at the leases, the next time.
+func TestTheCallerAfterALeaseTakenUnseenJoinsTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 2, manyLeases)
+		release(t, acquire(t, c.sems[1], 1)) // it has not waited
+		for _, looks := range []int{1, 0} {
+			all := c.fill(manyLeases)
+			first := waiting(t, background, c.sems[0], 1)
+			c.s.ResetCounts()
+			second := waiting(t, background, c.sems[1], 1)
+			require.Equal(t, looks, c.s.Counts()["sync"])
+			c.releaseTogether(all)
+			release(t, got(t, first))
+			release(t, got(t, second))
+		}
+		clean(t, c.s)
+	})
+}
+
 // A waiter that wants several leases lists them first, and gets all.
 func TestSeveralLeasesAreNotTakenUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,9 +184,11 @@ func TestALeaseIsNotFreeAgainstExpectation(t *testing.T) {
 		c := newContention(t, 3, manyLeases)
 		all, one := c.fill(manyLeases-1), c.fill(1)
 		waits := c.wait()
+		c.s.ResetCounts()
 		release(t, one)
 		lease := got(t, waits[0])
 		require.Equal(t, manyLeases+2, taken(t, c.s))
+		require.LessOrEqual(t, c.s.Counts()["getChildren2"], 3, "each lists with a watch, which the other's lease may fire")
 		line, err := c.filler.Waiting(background)
 		require.NoError(t, err)
 		require.Empty(t, line)
