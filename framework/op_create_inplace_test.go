@@ -40,7 +40,7 @@ func TestCreateInPlaceOf(t *testing.T) {
 				place, dir := standsIn(t, c)
 				srv.ResetCounts()
 				var stat Stat
-				path, err := sequential(c).InPlaceOf(place, &dir).StoringStatIn(&stat).
+				path, err := sequential(c).InPlaceOf(place, nil, &dir).StoringStatIn(&stat).
 					ForPath(t.Context(), "/rights/lease-", []byte("mine"))
 				require.NoError(t, err)
 				assert.Equal(t, map[string]int{"multi": 1}, writes(srv))
@@ -89,7 +89,7 @@ func TestCreateInPlaceOfIsRefused(t *testing.T) {
 				place, dir := standsIn(t, cl)
 				c.before(t, srv, cl, place)
 				before := dir
-				_, err := sequential(cl).InPlaceOf(place, &dir).ForPath(t.Context(), "/rights/lease-", nil)
+				_, err := sequential(cl).InPlaceOf(place, nil, &dir).ForPath(t.Context(), "/rights/lease-", nil)
 				require.ErrorIs(t, err, c.err)
 				assert.Equal(t, before, dir)
 				for _, node := range protectedNodes(srv) {
@@ -110,7 +110,7 @@ func TestCreateInPlaceOfAfterALostReply(t *testing.T) {
 				place, dir := standsIn(t, c)
 				srv.Inject(zktest.Fault{Op: "multi", Action: action})
 				var stat Stat
-				path, err := sequential(c).InPlaceOf(place, &dir).StoringStatIn(&stat).
+				path, err := sequential(c).InPlaceOf(place, nil, &dir).StoringStatIn(&stat).
 					ForPath(t.Context(), "/rights/lease-", nil)
 				require.NoError(t, err)
 				assert.Equal(t, []string{path}, protectedNodes(srv))
@@ -152,7 +152,7 @@ func TestCreateInPlaceOfBesideANodeWithItsUUID(t *testing.T) {
 						fault.Release()
 					}()
 				}
-				path, err := sequential(c).InPlaceOf(place, &dir).ForPath(ctx, "/rights/lease-", nil)
+				path, err := sequential(c).InPlaceOf(place, nil, &dir).ForPath(ctx, "/rights/lease-", nil)
 				if test.abandon {
 					require.ErrorIs(t, err, context.Canceled)
 				} else {
@@ -178,7 +178,7 @@ func TestCreateInPlaceOfASibling(t *testing.T) {
 		_, err = c.GetChildren().StoringStatIn(&dir).ForPath(t.Context(), "/rights")
 		require.NoError(t, err)
 		lost := srv.Inject(zktest.Fault{Op: "multi", PathPrefix: place, Action: zktest.CutBefore})
-		path, err := sequential(c).InPlaceOf(place, &dir).ForPath(t.Context(), "/rights/lease-", nil)
+		path, err := sequential(c).InPlaceOf(place, nil, &dir).ForPath(t.Context(), "/rights/lease-", nil)
 		assert.ErrorIs(t, err, ErrBadArguments)
 		assert.Empty(t, path)
 		assert.Zero(t, lost.Hits(), "nothing is sent")
@@ -187,7 +187,7 @@ func TestCreateInPlaceOfASibling(t *testing.T) {
 		lost.Remove()
 		_, err = c.Create().WithMode(Ephemeral).ForPath(t.Context(), "/rights/plain", nil)
 		require.NoError(t, err)
-		_, err = sequential(c).InPlaceOf("/rights/plain", &dir).ForPath(t.Context(), "/rights/lease-", nil)
+		_, err = sequential(c).InPlaceOf("/rights/plain", nil, &dir).ForPath(t.Context(), "/rights/lease-", nil)
 		assert.NoError(t, err)
 	})
 }
@@ -204,7 +204,7 @@ func TestCreateInPlaceOfWithoutItsCaller(t *testing.T) {
 					<-fault.Struck()
 					cancel()
 				}()
-				_, err := sequential(c).InPlaceOf(place, &dir).ForPath(ctx, "/rights/lease-", nil)
+				_, err := sequential(c).InPlaceOf(place, nil, &dir).ForPath(ctx, "/rights/lease-", nil)
 				require.ErrorIs(t, err, context.Canceled)
 				fault.Release()
 				time.Sleep(time.Minute)
@@ -222,16 +222,16 @@ func TestCreateInPlaceOfBadArguments(t *testing.T) {
 		packed := Stat{DataLength: 1}
 		srv.ResetCounts()
 		for name, b := range map[string]CreateBuilder{
-			"no Stat":       sequential(c).InPlaceOf(place, nil),
-			"data":          sequential(c).InPlaceOf(place, &packed),
-			"no protection": c.Create().InPlaceOf(place, &dir),
-			"a container":   c.Create().WithMode(Container).WithProtection().InPlaceOf(place, &dir),
-			"or set":        sequential(c).OrSetData().InPlaceOf(place, &dir),
+			"no Stat":       sequential(c).InPlaceOf(place, nil, nil),
+			"data":          sequential(c).InPlaceOf(place, nil, &packed),
+			"no protection": c.Create().InPlaceOf(place, nil, &dir),
+			"a container":   c.Create().WithMode(Container).WithProtection().InPlaceOf(place, nil, &dir),
+			"or set":        sequential(c).OrSetData().InPlaceOf(place, nil, &dir),
 		} {
 			_, err := b.ForPath(t.Context(), "/rights/lease-", nil)
 			assert.ErrorIs(t, err, ErrBadArguments, name)
 		}
-		_, err := sequential(c).InPlaceOf("line", &dir).ForPath(t.Context(), "/rights/lease-", nil)
+		_, err := sequential(c).InPlaceOf("line", nil, &dir).ForPath(t.Context(), "/rights/lease-", nil)
 		assert.ErrorIs(t, err, ErrInvalidPath)
 		assert.Empty(t, writes(srv))
 	})

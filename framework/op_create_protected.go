@@ -241,22 +241,24 @@ func (p *protectedCreate) settleFailure(err error, abandoned bool) error {
 // parent is the parent's Stat, as a list has returned it. The parent must not have data (else the create fails with
 // ErrBadArguments, and nothing is sent), and must still have this version (else ErrBadVersion). The client needs WRITE
 // permission on it (else ErrNoAuth). When the create succeeds, *parent is the Stat in the reply. If the reply was lost
-// and the node was found by its name, *parent is zero.
+// and the node was found by its name, *parent is zero. oldParent may be nil; otherwise the parent of the node at old must
+// still have that version, too.
 //
 // If the node at old does not exist, the create fails with ErrNodeDeleted. The new node must have protection (else
 // ErrBadArguments). If the name at old has a UUID, the new node's name has the same, so that other clients can recognize
 // it. Then the two nodes must not have the same parent (else ErrBadArguments), since after a lost reply they could not be
 // distinguished. A missing parent is not created.
-func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
-	b.inPlaceOf = &inPlaceArguments{oldPath: old, parentStat: parent}
+func (b CreateBuilder) InPlaceOf(old string, oldParent, parent *Stat) CreateBuilder {
+	b.inPlaceOf = &inPlaceArguments{oldPath: old, oldParentStat: oldParent, parentStat: parent}
 	return b
 }
 
 // inPlaceArguments has the arguments of InPlaceOf.
 type inPlaceArguments struct {
-	oldPath    string // as given by the caller
-	oldFull    string // with chroot and namespace
-	parentStat *Stat
+	oldPath       string // as given by the caller
+	oldFull       string // with chroot and namespace
+	oldParentStat *Stat  // nil: it is not checked
+	parentStat    *Stat
 }
 
 // checkArguments returns the error of invalid arguments, and sets oldFull. path is the path of the new node.
@@ -288,16 +290,25 @@ func (p *inPlaceArguments) reusedGUID() string {
 // only the first refusal. So the deletion is first: its refusal is the most specific.
 func (p *inPlaceArguments) transactionCall(create jute.MultiOp, parent string) *wire.Call {
 	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parentStat.Version}
-	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+	ops := []jute.MultiOp{
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: p.oldFull, Version: -1}},
 		create,
 		{Op: jute.OpSetData, Request: none},
-	}})
+	}
+	if old := p.oldParentStat; old != nil {
+		check := &jute.PathVersionRequest{Path: zkpath.Parent(p.oldFull), Version: old.Version}
+		ops = append(ops, jute.MultiOp{Op: jute.OpCheck, Request: check})
+	}
+	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: ops})
 }
 
 // decodeResults decodes the reply: the full path of the new node, and the Stat of the parent.
 func (p *inPlaceArguments) decodeResults(body []byte) (full string, parent Stat, err error) {
-	const ops, deletion = 3, 0
+	const deletion = 0
+	ops := 3
+	if p.oldParentStat != nil {
+		ops++
+	}
 	res := jute.MultiResponse{Asked: ops}
 	if err := decodeRecord(body, res.Fields); err != nil {
 		return "", parent, err

@@ -39,7 +39,8 @@
 // A caller that finds enough leases free, and the line empty, takes them immediately. Every other caller waits in
 // the line. The first in the line waits until it can take all its leases together, and no waiter passes it. So two
 // callers that want several leases do not deadlock, each with a part of them. And a caller that wants many leases is
-// not passed for ever by callers that want few. A release wakes only the first in the line.
+// not passed for ever by callers that want few. A release wakes only the first in the line, and rarely a few callers that
+// have left it for a lease that was not free.
 //
 // Curator for Java takes several leases one by one, and keeps those it has while it waits for more. If the
 // first in the line is a client of this library, and waits for leases of such a Java client, it steps back

@@ -12,8 +12,9 @@ import (
 )
 
 // The model of leases: with a fixed limit, and with a shared count that changes. It calls leaseSnapshot.checkRoom,
-// leaseSnapshot.judgeNodes, leaseSnapshot.lacksOneLease, Semaphore.judgeByCount and Semaphore.canMoveFromLine; it simulates the
-// code around them (take.go, move.go, line.go), the servers and the client that changes the count.
+// leaseSnapshot.judgeNodes, leaseSnapshot.lacksOneLease, Semaphore.judgeByCount, Semaphore.movesFromLine and
+// Semaphore.canMoveFromLine; it simulates the code around them (take.go, move.go, line.go), the servers and the client that
+// changes the count.
 //
 // Bounds: three clients, each with one caller at a time, which repeatedly wants one lease or two; a limit of one or two, or a
 // count that changes twice between one and two, or once between two and three. With a limit, and callers that want one lease,

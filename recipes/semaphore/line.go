@@ -56,10 +56,15 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPati
 			moved.delete()
 		}
 	}()
-	succeed := func(ctx context.Context, session *framework.Session, at line.Position) (_ line.Succession, err error) {
+	succeed := func(
+		ctx context.Context, session *framework.Session, at line.Position, dir line.Directory,
+	) (_ line.Succession, err error) {
 		if s.movesFromLine(n) {
-			if moved, err = s.moveUnseen(ctx, session, at); moved != nil || err != nil {
-				return line.LeftLine, err
+			switch moved, err = s.moveUnseen(ctx, session, linePlace{at.Node, dir}); {
+			case err != nil:
+				return line.Unproven, err
+			case moved != nil:
+				return line.LeftLine, nil
 			}
 		}
 		if look(ctx, session) != nil {

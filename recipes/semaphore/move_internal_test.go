@@ -38,9 +38,10 @@ func TestPredictVersion(t *testing.T) {
 func TestRecordMove(t *testing.T) {
 	s := &Semaphore{max: 8}
 	s.line.Order = line.Order{Names: []string{lockName}}
+	dir := line.Directory{Czxid: 1}
 	move := func(place string, version, children int32) bool {
-		s.recordMove(lockName+place, leaseName+place, framework.Stat{Version: version, NumChildren: children})
-		return s.lastMove.Load().expectsRoom()
+		s.recordMove(linePlace{lockName + place, dir}, leaseName+place, framework.Stat{Version: version, NumChildren: children})
+		return s.lastMove.Load().expectsRoom(dir)
 	}
 	assert.False(t, move("0000000001", 1, 1), "the first")
 	assert.True(t, move("0000000004", 4, 5), "as predicted")
@@ -52,4 +53,17 @@ func TestRecordMove(t *testing.T) {
 	assert.False(t, ok, "no version is known")
 	assert.False(t, move("0000000011", 10, 1), "no prediction")
 	assert.True(t, move("0000000012", 11, 1))
+	for what, other := range map[string]line.Directory{
+		"stopped":    {Czxid: 1, Version: 1},
+		"made again": {Czxid: 2},
+		"data":       {Czxid: 1, DataLength: 1},
+		"not listed": {},
+	} {
+		assert.False(t, s.lastMove.Load().expectsRoom(other), what)
+	}
+	dir.Czxid = 2
+	assert.False(t, move("0000000013", 12, 1), "another directory")
+	assert.True(t, move("0000000014", 13, 1))
+	dir.Version = -1
+	assert.False(t, move("0000000015", 14, 1), "-1 would be any version")
 }

@@ -46,7 +46,8 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 }
 
 // OnWait calls f each time an Acquire has to wait: in the line, with the number of waiters ahead, and as the first
-// in the line, with 0 ahead, when too few leases are free. f runs on the acquiring goroutine, which waits for it.
+// in the line, with 0 ahead, when too few leases are free; also with the name of the lease's node, if that was created
+// before the lease is free. f runs on the acquiring goroutine, which waits for it.
 // Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(s *Semaphore) (err error) {

@@ -70,6 +70,7 @@ type Semaphore struct {
 
 	crowded           atomic.Bool // the last caller to leave the line had waited: the next joins it without a try before
 	cannotMove        atomic.Bool // the server has refused to write to "leases"
+	cannotStop        atomic.Bool // the server has refused to write to "locks"
 	lastMove          atomic.Pointer[lastMove]
 	warnedForeign     atomic.Bool
 	warnedSessionless atomic.Int64 // the czxid of the lease of the last such warning
@@ -125,7 +126,7 @@ func (s *Semaphore) Path() string { return s.path }
 //
 // Other errors: ErrTooMany if n is larger than max (not with a shared count); ErrBadCount; ErrClosed as soon
 // as the client is closed; ErrNoAuth if the client lacks CREATE or READ permission on the nodes "locks" and
-// "leases" below the path, or READ on the shared count (WRITE on "leases" saves requests);
+// "leases" below the path, or READ on the shared count (WRITE on both nodes saves requests);
 // ErrSequenceExhausted; framework.ErrTimeoutTooShort if the session timeout is too short for safe leases.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquireLeases(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
@@ -230,8 +231,8 @@ type Participant = line.Participant
 
 // Participants returns the leases that are taken, one element for each, the oldest first. It lists the children and
 // then reads each node, 64 in one request. The result may be outdated when it returns. Curator for Java creates the
-// lease's node before it waits, so its first waiter is listed as well. So are clients of this library that have left the
-// line for a lease that was not free; at most some dozens, and rarely any.
+// lease's node before it waits, so its first waiter is listed as well. So are, rarely, a few clients of this library
+// that have left the line for a lease that was not free.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.listParticipants(ctx, "participants", &s.leases)
 }

@@ -221,7 +221,8 @@ func (s *Semaphore) settleLeases(
 	ctx context.Context, session *framework.Session, nodes []*line.Grant, v leaseVerdict, stays bool,
 ) (*Lease, error) {
 	view, names := session.Client().ForRecipes(), nodeNames(nodes)
-	var seen leaseSnapshot
+	var seen, before leaseSnapshot
+	var read map[string]bool
 	defer func() { seen.stopWatches() }()
 	for fresh := false; ; fresh = true {
 		switch v {
@@ -240,9 +241,13 @@ func (s *Semaphore) settleLeases(
 					ErrNotAcquired, len(nodes))
 			}
 			if seen.watches[0] != nil {
-				waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: names[0]})
-				_, err := s.awaitEvent(ctx, session, session.Context(), seen, nil)
-				if waited(err); err != nil {
+				if read == nil {
+					read = map[string]bool{}
+				}
+				if seen.hasSameLeases(before) {
+					s.checkOldestLease(ctx, view, seen, read)
+				}
+				if err := s.waitOverLimit(ctx, session, names[0], seen); err != nil {
 					return nil, err
 				}
 			}
@@ -254,10 +259,25 @@ func (s *Semaphore) settleLeases(
 			}
 		}
 		seen.stopWatches()
+		before = seen
 		var err error
 		if seen, err = s.snapshotThroughOutages(ctx, view, v == overLimit); err != nil {
 			return nil, err
 		}
 		v = seen.judgeNodes(names)
 	}
+}
+
+// waitOverLimit waits for a change of the leases with a lease's node that is over the limit. It is reported to OnWait and the
+// hooks.
+func (s *Semaphore) waitOverLimit(ctx context.Context, session *framework.Session, node string, seen leaseSnapshot) error {
+	if s.line.OnWait != nil {
+		s.line.OnWait(Position{Node: node})
+	}
+	waited := s.client.Hooks().Wait(ctx, framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: node})
+	_, err := s.awaitEvent(ctx, session, session.Context(), seen, nil)
+	if waited(err); err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w; next for a lease: %d of %d taken", err, min(seen.countTaken(), seen.max), seen.max)
+	}
+	return err
 }

@@ -177,21 +177,25 @@ func TestAWaiterAheadGivesUpAndNoneIsPassed(t *testing.T) {
 	})
 }
 
-// The leases are taken, against expectation: the waiter has left the line, and waits with its node. It has its lease before
-// waiters that join later.
+// The leases are taken, against expectation: the waiter has left the line, and waits with its node, which OnWait and the error
+// of another show. The one behind it stays in the line. It has its lease before them and before waiters that join later.
 func TestALeaseIsNotFreeAgainstExpectation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContention(t, 3, manyLeases)
 		all, one := c.fill(manyLeases-1), c.fill(1)
 		waits := c.wait()
+		third := c.s.Inject(zktest.Fault{Session: session(t, c.clients[2]), Op: "multi", Action: zktest.Hold})
 		c.s.ResetCounts()
 		release(t, one)
 		lease := got(t, waits[0])
-		require.Equal(t, manyLeases+2, taken(t, c.s))
-		require.LessOrEqual(t, c.s.Counts()["getChildren2"], 3, "each lists with a watch, which the other's lease may fire")
+		<-third.Struck()
+		third.Release() // after the second has stopped it
+		require.Equal(t, manyLeases+1, taken(t, c.s))
+		recipetest.Counts(t, c.s, "the second stops the third, which reads the leases", map[string]int{
+			"delete": 1, "multi": 3, "setData": 1, "getChildren2": 2})
 		line, err := c.filler.Waiting(background)
 		require.NoError(t, err)
-		require.Empty(t, line)
+		require.Len(t, line, 1)
 		later := waiting(t, background, c.filler, 1)
 
 		time.Sleep(100 * time.Millisecond) // the holders' own nodes are watched
@@ -211,23 +215,165 @@ func TestALeaseIsNotFreeAgainstExpectation(t *testing.T) {
 	})
 }
 
-// With more than so many contenders ahead a list precedes each lease, so that few waiters can be out of the line with a
-// node over the limit.
-func TestALongLineIsNotLeftUnseen(t *testing.T) {
+// OnWait, the error of the context's end and the log show what a waiter with the node of a lease waits for.
+func TestAWaiterForALeaseOutOfTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const clients, leases, most = 36, 64, 32
-		c := newContention(t, clients, leases)
-		all, one := c.fill(leases-1), c.fill(1)
-		waits := c.wait()
+		var log recipetest.Log
+		c := newContention(t, 2, manyLeases, framework.WithLogger(log.Logger()))
+		var positions []semaphore.Position
+		c.sems[1] = semaphore.New(c.clients[1], path, manyLeases,
+			semaphore.OnWait(func(p semaphore.Position) { positions = append(positions, p) }))
+		for range 2 {
+			all := c.fill(manyLeases)
+			waits := c.wait()
+			c.releaseTogether(all)
+			c.releaseAll(waits)
+		}
+		positions = nil
+		require.NoError(t, c.s.Create(leases+"/lease-", nil)) // of no session
+		all, one := c.fill(manyLeases-2), c.fill(1)
+		ctx, cancel := context.WithCancel(background)
+		first := waiting(t, background, c.sems[0], 1)
+		second := waiting(t, ctx, c.sems[1], 1)
 		release(t, one)
+		lease := got(t, first)
+		second.Waits()
+		require.NotEmpty(t, positions)
+		last := positions[len(positions)-1]
+		require.Contains(t, c.s.Tree(), leases+"/"+last.Node)
+		require.Empty(t, last.Predecessor)
+		time.Sleep(10 * time.Minute)
+		require.Contains(t, log.String(), "a lease is not an ephemeral node")
+		cancel()
+		require.ErrorContains(t, second.End().Err, "next for a lease: 8 of 8 taken")
+		release(t, lease)
+		release(t, all)
+		require.NoError(t, c.s.Delete(leases+"/lease-"))
+		clean(t, c.s)
+	})
+}
+
+// Of many waiters that expect a free lease few leave the line when there is none, and those are not many more if others join
+// the line meanwhile.
+func TestWaitersAreStoppedWhenNoLeaseIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, leases, most = 60, 128, 6
+		c := newContention(t, clients, leases, framework.WithCompression())
+		all, one := c.fill(leases-1), c.fill(1)
+		early := clients / 3
+		sems := c.sems
+		c.sems = sems[:early]
+		waits := c.wait()
+		c.s.Delay(0, time.Millisecond)
+		c.s.ResetCounts()
+		release(t, one)
+		c.sems = sems[early:]
+		waits = append(waits, c.wait()...)
+		c.s.Delay(0, 0)
 		lease := got(t, waits[0])
-		require.Equal(t, leases+most, taken(t, c.s))
+		time.Sleep(100 * time.Millisecond)
+		require.LessOrEqual(t, taken(t, c.s), leases+most)
+		require.Less(t, c.s.Counts()["getChildren2"], 2*clients)
 		line, err := c.filler.Waiting(background)
 		require.NoError(t, err)
-		require.Len(t, line, clients-1-most)
+		require.GreaterOrEqual(t, len(line), clients-1-most)
 		release(t, all)
 		release(t, lease)
 		c.releaseAll(waits[1:])
+		require.Empty(t, c.s.Tree()[locks].Data)
+		clean(t, c.s)
+	})
+}
+
+// A client that may not write to "locks" takes no further lease unseen after one that was not free.
+func TestLeasesUnseenWithoutWriteOnLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 2, manyLeases)
+		perms := framework.PermRead | framework.PermCreate | framework.PermDelete
+		require.NoError(t, c.s.SetACL(locks, zktest.ACL{Perms: int32(perms), Scheme: "world", ID: "anyone"}))
+		for _, over := range []int{1, 0} {
+			for range 2 { // both expect a free lease
+				all := c.fill(manyLeases)
+				waits := c.wait()
+				c.releaseTogether(all)
+				c.releaseAll(waits)
+			}
+			all, one := c.fill(manyLeases-1), c.fill(1)
+			waits := c.wait()
+			release(t, one)
+			lease := got(t, waits[0])
+			require.Equal(t, manyLeases+over, taken(t, c.s))
+			release(t, lease)
+			release(t, got(t, waits[1]))
+			release(t, all)
+		}
+		clean(t, c.s)
+	})
+}
+
+// The containers of the semaphore are made again, with numbers that seem to continue those of before: the waiter that
+// remembers them waits behind the first.
+func TestTheLineIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 3, manyLeases)
+		// Places and moves so far are 6. In the new directory 7 places and 6 moves come before the waiter that remembers.
+		for _, dir := range []string{locks, leases} {
+			require.NoError(t, c.s.Delete(dir))
+			require.NoError(t, c.s.Create(dir, nil))
+		}
+		require.NoError(t, c.s.SetSequence(locks, 5))
+		for range 5 {
+			require.NoError(t, c.s.Set(leases, nil))
+		}
+		all, one := c.fill(manyLeases-1), c.fill(1)
+		first := waiting(t, background, c.filler, 1)
+		ctx, cancel := context.WithCancel(background)
+		leaver := waiting(t, ctx, c.sems[0], 1)
+		last := waiting(t, background, c.sems[2], 1)
+		require.NoError(t, c.s.Set(leases, nil)) // as if a place had been left with a move
+		require.NoError(t, c.s.Set(leases, nil))
+		c.s.ResetCounts()
+		cancel()
+		require.ErrorIs(t, leaver.End().Err, context.Canceled)
+		last.Waits()
+		require.Zero(t, c.s.Counts()["multi"])
+		release(t, one)
+		lease := got(t, first)
+		last.Waits()
+		release(t, lease)
+		release(t, got(t, last))
+		release(t, all)
+		clean(t, c.s)
+	})
+}
+
+// Of waiters that expect a free lease each is refused once, however many ahead of it give up while the first waits.
+func TestARefusedWaiterDoesNotTryAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContention(t, 5, manyLeases)
+		all, one := c.fill(manyLeases-1), c.fill(1)
+		first := waiting(t, background, c.sems[0], 1)
+		ctx, cancel := context.WithCancel(background)
+		var leavers []*call
+		var leave []context.CancelFunc
+		for _, sem := range c.sems[1:4] {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			leavers, leave = append(leavers, waiting(t, ctx, sem, 1)), append(leave, cancel)
+		}
+		defer cancel()
+		last := waiting(t, background, c.sems[4], 1)
+		c.s.ResetCounts()
+		for i := len(leavers) - 1; i >= 0; i-- { // each is the predecessor of the last
+			leave[i]()
+			require.ErrorIs(t, leavers[i].End().Err, context.Canceled)
+			last.Waits()
+		}
+		require.Equal(t, 1, c.s.Counts()["multi"])
+		release(t, one)
+		release(t, got(t, first))
+		release(t, got(t, last))
+		release(t, all)
 		clean(t, c.s)
 	})
 }

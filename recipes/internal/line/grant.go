@@ -25,6 +25,7 @@ type Grant struct {
 	Owner any
 
 	line         *Line           // nil if the node was not in a line
+	dir          Directory       // as listed last by the waiter
 	ctx          grantContext    // set with Hold
 	carriedEntry carriedGrant    // of the grant, in the list that ctx carries; set with Hold
 	turn         *Turn           // whose part this is; nil if it is not a turn
@@ -39,6 +40,9 @@ type Grant struct {
 
 // Context ends with the hold, and carries the grant.
 func (g *Grant) Context() context.Context { return &g.ctx }
+
+// Directory returns the state of the line's directory in the last list before the grant.
+func (g *Grant) Directory() Directory { return g.dir }
 
 // Lost returns how the grant was lost, nil if it is still held or was released.
 func (g *Grant) Lost() error {

@@ -79,9 +79,17 @@ const (
 	LeftLine                   // the recipe has deleted the waiter's node: the wait ends without a grant
 )
 
-// SuccessionFunc returns the conclusion after the predecessor was deleted, for the waiter at this place: that of its
-// last list. An error ends the wait; framework.ErrNodeDeleted means that the waiter's node is gone.
-type SuccessionFunc func(ctx context.Context, session *framework.Session, at Position) (Succession, error)
+// SuccessionFunc returns the conclusion after the predecessor was deleted, for the waiter at this place in the
+// directory: that of its last list. An error ends the wait; framework.ErrNodeDeleted means that the waiter's node is
+// gone.
+type SuccessionFunc func(ctx context.Context, session *framework.Session, at Position, dir Directory) (Succession, error)
+
+// Directory identifies the state of a line's directory: the sequence numbers below it are of one series as long as the
+// Czxid is the same.
+type Directory struct {
+	Czxid               int64
+	Version, DataLength int32
+}
 
 // AcquireWith is Acquire for a recipe that has a SuccessionFunc, since other nodes show who was the first: the
 // semaphore's leases. After WasFirst a waiter is granted without a list; after LeftLine the grant is nil. There are no

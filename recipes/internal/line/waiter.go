@@ -23,6 +23,7 @@ type waiter struct {
 	czxid    int64
 
 	children    []string         // of the last list, until decideByList
+	dir         Directory        // as listed last
 	connections uint64           // Session.Connections when the list was requested
 	decision    *Decision        // of decideByList: to wait; nil if it has not waited
 	queue       *framework.Queue // the decision in the form of the hooks; nil without hooks
@@ -89,9 +90,15 @@ func (w *waiter) joinLine(ctx context.Context) (waiterState, error) {
 		// The list may have failed or be too old, since the directory was missing or the connection was lost in between.
 		// Then it does not have the own node, and decideByList returns listAgain.
 		list, _ := AwaitResult(listed)
-		w.children = list.Names
+		w.recordList(list)
 		return nil
 	})
+}
+
+// recordList records a list; without names if that has failed.
+func (w *waiter) recordList(list framework.ChildrenResult) {
+	w.children = list.Names
+	w.dir = Directory{list.Stat.Czxid, list.Stat.Version, list.Stat.DataLength}
 }
 
 // requestList requests a list. The client's waiters share it if most lists are in flight already.
@@ -223,7 +230,7 @@ func (w *waiter) decideBySuccession(ctx context.Context, gone bool) (waiterState
 		return (*waiter).listAgain, nil
 	}
 	at := Position{Node: w.name(), Predecessor: d.Predecessor, Ahead: d.Ahead}
-	switch conclusion, err := w.succeed(ctx, w.session, at); {
+	switch conclusion, err := w.succeed(ctx, w.session, at, w.dir); {
 	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
 		return nil, errNodeLost
 	case err != nil:
@@ -250,7 +257,7 @@ func (w *waiter) listAgain(ctx context.Context) (_ waiterState, err error) {
 			return err
 		}
 		list, err := AwaitResult(w.requestList(ctx, MaxInFlight))
-		w.children = list.Names
+		w.recordList(list)
 		return err
 	})
 	if errors.Is(err, framework.ErrNoNode) {
@@ -263,7 +270,7 @@ func (w *waiter) listAgain(ctx context.Context) (_ waiterState, err error) {
 func (w *waiter) becomeHolder(ctx context.Context) (waiterState, error) {
 	grant := &Grant{
 		Session: w.session, Path: w.path, Name: w.name(), Czxid: w.czxid, Waited: w.decision != nil,
-		line: w.Line, leavesMark: w.leavesReleaseMark(),
+		line: w.Line, dir: w.dir, leavesMark: w.leavesReleaseMark(),
 	}
 	var ownWatchAfter time.Duration
 	if w.ownWatch != nil {

@@ -91,7 +91,7 @@ func TestRequestsOfALineWithAnotherProof(t *testing.T) {
 			r.s.ResetCounts()
 			acquire := func(context.Context) (*line.Grant, error) {
 				return l.AcquireWith(context.Background(),
-					func(context.Context, *framework.Session, line.Position) (line.Succession, error) {
+					func(context.Context, *framework.Session, line.Position, line.Directory) (line.Succession, error) {
 						return conclusion, nil
 					})
 			}
