@@ -69,7 +69,8 @@ var works = []work{
 	{"counter", numbers(1, 0), two, 1, 0},
 	{"counter, 8 sessions", numbers(8, 0), two, 3, 0.5},
 	{"counter, 32 sessions", numbers(32, 0), two, 4, 0.5},
-	{"counter, 8 sessions, each rests 20 ms", numbers(8, 20*time.Millisecond), two, 4, 0.3},
+	// The slower the server, the more of these race, whatever the client: as many as without a rest, at worst.
+	{"counter, 8 sessions, each rests 20 ms", numbers(8, 20*time.Millisecond), two, 8, 1},
 	{"simple queue, 1 producer and 1 consumer", items("simple", 1, 1), two, 5, 2},
 	{"simple queue, 4 and 4", items("simple", 4, 1), two, 13, 2},
 	{"queue, 1 producer and 1 consumer", items("queue", 1, 1), two, 4, 2},
