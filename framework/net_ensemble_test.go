@@ -96,6 +96,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"server.1=a\x1b:1:2;1": `"a\x1b" is not a host`,
 		"server.1=" + strings.Repeat("x", maxLabel+1) + ":1:2;1": "is not a host",
 		"server.1=0.0.0.0:1:2;1":                                 `"0.0.0.0" is a wildcard, not an address to connect to`,
+		"server.1=0.0.0.0:1:2;[::ffff:0.0.0.0]:1":                `"0.0.0.0" is a wildcard, not an address to connect to`,
 		"server.1=[::]:1:2;[::0]:1":                              `"::" is a wildcard, not an address to connect to`,
 		"server.1=:1:2;1":                                        `"" is not a host`, "server.1=a:1:2;" + strings.Repeat("x.", 130) +
 			"y:1": "is not a host", strings.Repeat("x", maxConfig+1): "bytes",

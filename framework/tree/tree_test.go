@@ -378,6 +378,12 @@ func TestDumpAndRestore(t *testing.T) {
 		assert.Len(t, srv.Tree()["/copy/of/r/a"].ACL, 1)
 		assert.Contains(t, srv.Tree(), "/copy/of/r/more", "not the dump's business")
 
+		// The client may set the data, but not the ACL.
+		require.NoError(t, srv.SetACL("/copy/of/r/a", zktest.ACL{Perms: 15, Scheme: "world", ID: "anyone"}))
+		_, err = Restore(c).Overwriting().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
+		require.NoError(t, srv.SetACL("/copy/of/r/a", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"}))
+
 		// The root of everything, and of a namespace.
 		text, _ = dumped(t, c, "/")
 		assert.NotContains(t, text, "zookeeper")
