@@ -115,7 +115,7 @@ func TestFollowNodeFails(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		require.NoError(t, c.WaitConnected(t.Context()))
 		synctest.Wait()
-		before := runtime.NumGoroutine()
+		before, watches := runtime.NumGoroutine(), len(srv.Watches())
 		require.NoError(t, srv.Create("/secret", nil))
 		require.NoError(t, srv.SetACL("/secret", zktest.ACL{Perms: int32(framework.PermWrite), Scheme: "world", ID: "anyone"}))
 		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -146,6 +146,8 @@ func TestFollowNodeFails(t *testing.T) {
 			assert.Nil(t, nodes)
 			assert.Nil(t, children)
 		}
+		synctest.Wait()
+		assert.Len(t, srv.Watches(), watches, "before the client is closed")
 		srv.Stop()
 		_, _, err := cache.FollowNode(soon, c, "/a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -130,6 +130,22 @@ func TestNobodyIsConnectedWhenAHoldEndsWithTheConnection(t *testing.T) {
 	})
 }
 
+// The session has recorded the loss of its connection, and the change is not announced yet.
+func TestWaitConnectedBeforeALossIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dial(t, zktest.RunT(t))
+		s := connected(t, c)
+		record := func(suspended bool) { s.epoch.changeState(func() { s.epoch.suspended = suspended }) }
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, c.WaitConnected(over))
+		record(true)
+		require.Equal(t, Connected, c.State().State)
+		require.ErrorIs(t, c.WaitConnected(over), ErrNotConnected)
+		record(false)
+	})
+}
+
 func TestHoldEndsBeforeTheServerExpiresTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)

@@ -147,6 +147,29 @@ func TestWalkThroughATornConnection(t *testing.T) {
 	})
 }
 
+// A node that is deleted after it was read has no children to walk.
+func TestWalkMeetsADeletedParent(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		plant(t, srv, "/r", "/r/a", "/r/a/x", "/r/b", "/r/b/y")
+		held := srv.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: "/r/a", Action: zktest.Hold})
+		var paths []string
+		done := make(chan error, 1)
+		go func() {
+			var last error
+			for n, err := range Walk(c).ForPath(t.Context(), "/r") {
+				paths, last = append(paths, n.Path), err
+			}
+			done <- last
+		}()
+		<-held.Struck()
+		require.NoError(t, srv.Delete("/r/a/x"))
+		require.NoError(t, srv.Delete("/r/a"))
+		held.Release()
+		require.NoError(t, <-done)
+		assert.Equal(t, []string{"/r", "/r/a", "/r/b", "/r/b/y"}, paths)
+	})
+}
+
 func TestDeleteRecursively(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
@@ -473,6 +496,7 @@ func TestRestoreRefuses(t *testing.T) {
 			"no end":     strings.Join(lines[:4], ""),
 			"half":       text[:len(text)*2/3],
 			"one less":   lines[0] + lines[1] + lines[2] + lines[4],
+			"skipped":    strings.Replace(text, `"skipped":0`, `"skipped":1`, 1),
 			"no root":    lines[0] + lines[2] + lines[3] + lines[4],
 			"version":    strings.Replace(text, `"version":1`, `"version":2`, 1),
 			"text":       "hello\n",
