@@ -173,7 +173,7 @@ func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 	})
 }
 
-// The library may be late to give a connection up: what it still does to that one does not reach the next.
+// The library may close a connection late: its later calls for that connection do not reach the next.
 func TestTheGuestIsLateOnAConnectionThatHasEnded(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		s := spyOn(srv.Dial)

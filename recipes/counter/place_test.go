@@ -210,7 +210,7 @@ func loseTwoRaces(
 	return call
 }
 
-// A process waits once for a place whose process hangs, also if it has to wait in line again and again.
+// A process waits once for the place of a hung process, also if it waits in line again.
 func TestAHungProcessIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

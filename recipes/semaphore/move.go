@@ -70,7 +70,7 @@ func (s *Semaphore) moveUnseen(ctx context.Context, session *framework.Session, 
 	return moved, err
 }
 
-// stopUnseenMoves increments the version of "locks", unless another client has done that.
+// stopUnseenMoves increments the version of "locks", unless another client has incremented it.
 func (s *Semaphore) stopUnseenMoves(session *framework.Session, version int32) {
 	session.Client().ForRecipes().SetData().WithVersion(version).Uncompressed().InBackground().
 		ForPath(context.Background(), s.line.Dir, []byte{}).Then(func(_ framework.Stat, err error) {
@@ -167,7 +167,7 @@ type lastMove struct {
 	version      int32          // of "leases" after the move
 	hasReply     bool           // version is known: the reply was not lost
 	room         bool           // after the move more than a quarter of the leases was free
-	predicted    bool           // the version was the one that the move before predicts
+	predicted    bool           // the version was as the move before predicts
 }
 
 // predictVersion returns the version of "leases" when this place is the first, if each place between was left with a move.

@@ -19,7 +19,7 @@ import (
 // manyLeases is the limit in the tests of leases that are taken unseen.
 const manyLeases = 8
 
-// contention is a semaphore whose clients have contended before, so that they expect a free lease when they are the first
+// contention is a semaphore of clients that have contended before, so that they expect a free lease when they are the first
 // in the line.
 type contention struct {
 	t       *testing.T
@@ -254,7 +254,7 @@ func TestAWaiterForALeaseOutOfTheLine(t *testing.T) {
 }
 
 // Of many waiters that expect a free lease few leave the line when there is none, and those are not many more if others join
-// the line meanwhile.
+// the line at that time.
 func TestWaitersAreStoppedWhenNoLeaseIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, leases, most = 60, 128, 6
